@@ -1,0 +1,106 @@
+# One folder of src/saccade is one rung of the ladder: a static library, its tests, and perhaps a program.
+#
+#   saccade_rung(<folder> LINKS <rung or target>... [SOURCES <extra file>...] [PCH <header>] [MAIN <program>])
+#
+# makes from src/saccade/<folder>:
+#   saccade_<folder>   the library, of all *.cc that are not named below
+#   <folder>_test      of the *_test.cc; every test in it is known to ctest
+#   <folder>_fuzz      of fuzz.cc
+#   <program>          of main.cc, when MAIN gives its name
+# LINKS names lower rungs by their folder and anything else by its target. A folder without sources yet passes
+# on what it would have linked. Without SACCADE_TORCH, rungs that stand on LibTorch are left out.
+
+function(saccade_rung folder)
+  cmake_parse_arguments(PARSE_ARGV 1 rung "" "PCH;MAIN" "LINKS;SOURCES")
+  if(rung_UNPARSED_ARGUMENTS)
+    message(FATAL_ERROR "saccade_rung(${folder}): unexpected ${rung_UNPARSED_ARGUMENTS}")
+  endif()
+  set(directory "${PROJECT_SOURCE_DIR}/src/saccade/${folder}")
+  saccade_resolve_links(${folder} links uses_torch ${rung_LINKS})
+  set_property(GLOBAL PROPERTY saccade_uses_torch_${folder} ${uses_torch})
+  if(uses_torch AND NOT SACCADE_TORCH)
+    return()
+  endif()
+
+  file(GLOB sources CONFIGURE_DEPENDS "${directory}/*.cc")
+  set(tests ${sources})
+  list(FILTER tests INCLUDE REGEX "_test\\.cc$")
+  list(FILTER sources EXCLUDE REGEX "(_test|/fuzz|/main)\\.cc$")
+  list(APPEND sources ${rung_SOURCES})
+  if(NOT sources)
+    message(STATUS "src/saccade/${folder}: no sources yet")
+    add_library(saccade_${folder} INTERFACE)
+    target_link_libraries(saccade_${folder} INTERFACE ${links})
+    return()
+  endif()
+
+  add_library(saccade_${folder} STATIC ${sources})
+  target_include_directories(
+    saccade_${folder} PUBLIC "${PROJECT_SOURCE_DIR}/src" "${PROJECT_BINARY_DIR}/generated")
+  target_link_libraries(saccade_${folder} PUBLIC ${links} PRIVATE saccade_warnings)
+  saccade_precompile(saccade_${folder} "${rung_PCH}")
+
+  if(tests)
+    saccade_program(${folder}_test ${folder} "${rung_PCH}" ${tests})
+    target_link_libraries(${folder}_test PRIVATE GTest::gmock GTest::gtest_main)
+    gtest_discover_tests(${folder}_test DISCOVERY_MODE PRE_TEST DISCOVERY_TIMEOUT 60)
+  endif()
+  if(EXISTS "${directory}/fuzz.cc")
+    saccade_program(${folder}_fuzz ${folder} "${rung_PCH}" "${directory}/fuzz.cc")
+  endif()
+  if(rung_MAIN)
+    saccade_program(${rung_MAIN} ${folder} "${rung_PCH}" "${directory}/main.cc")
+  endif()
+endfunction()
+
+# The targets behind LINKS, and whether LibTorch is among them or below them. A rung must already be declared:
+# that is what makes it lower.
+function(saccade_resolve_links folder out_links out_uses_torch)
+  set(links "")
+  set(uses_torch FALSE)
+  foreach(link IN LISTS ARGN)
+    if(link MATCHES "::")
+      list(APPEND links ${link})
+      if(link STREQUAL "LibTorch::torch")
+        set(uses_torch TRUE)
+      endif()
+    else()
+      get_property(declared GLOBAL PROPERTY saccade_uses_torch_${link} SET)
+      if(NOT declared)
+        message(FATAL_ERROR "saccade_rung(${folder}): '${link}' is no lower rung")
+      endif()
+      get_property(below GLOBAL PROPERTY saccade_uses_torch_${link})
+      if(below)
+        set(uses_torch TRUE)
+      endif()
+      list(APPEND links saccade_${link})
+    endif()
+  endforeach()
+  set(${out_links} "${links}" PARENT_SCOPE)
+  set(${out_uses_torch} ${uses_torch} PARENT_SCOPE)
+endfunction()
+
+function(saccade_program name folder pch)
+  add_executable(${name} ${ARGN})
+  target_link_libraries(${name} PRIVATE saccade_${folder} saccade_warnings)
+  saccade_precompile(${name} "${pch}")
+endfunction()
+
+# The first target that asks for a header compiles it, the others reuse it: torch's takes most of a minute.
+function(saccade_precompile target header)
+  if(NOT header)
+    return()
+  endif()
+  get_property(owner GLOBAL PROPERTY "saccade_pch_${header}")
+  if(owner)
+    target_precompile_headers(${target} REUSE_FROM ${owner})
+  else()
+    target_precompile_headers(${target} PRIVATE "${PROJECT_SOURCE_DIR}/${header}")
+    set_property(GLOBAL PROPERTY "saccade_pch_${header}" ${target})
+  endif()
+  if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+    target_compile_options(${target} PRIVATE -fpch-preprocess)  # ccache needs to see which header was used
+  endif()
+endfunction()
+
+include(GoogleTest)
