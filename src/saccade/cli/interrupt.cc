@@ -1,0 +1,20 @@
+// A handler for SIGINT, because the exit code must be 130 for every caller and not only as shells count.
+#include "saccade/cli/interrupt.h"
+
+#include <unistd.h>
+
+#include <csignal>
+
+#include "saccade/cli/command.h"
+
+namespace saccade {
+
+void install_signal_handlers() {
+  const auto previous = std::signal(SIGINT, [](int) { ::_exit(static_cast<int>(ExitCode::interrupted)); });
+  if (previous == SIG_IGN) std::signal(SIGINT, SIG_IGN);
+  // Some parents, Python among them, start programs with this signal ignored; then each write would fail
+  // instead.
+  std::signal(SIGPIPE, SIG_DFL);
+}
+
+}  // namespace saccade

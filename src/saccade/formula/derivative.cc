@@ -1,0 +1,138 @@
+// Reverse-mode differentiation on the graph.
+#include "saccade/formula/derivative.h"
+
+#include <map>
+
+#include "saccade/base/error.h"
+#include "saccade/formula/parser.h"
+
+namespace saccade {
+namespace {
+
+// Rules are trusted text: no type check, only building.
+NodeId build(Graph& graph, const Expression& expression) {
+  switch (expression.kind) {
+    case Expression::Kind::number:
+      return graph.number(expression.number, expression.integer ? Type::integer : Type::real);
+    case Expression::Kind::name:
+      for (Variable operand : {Variable::x, Variable::y, Variable::z})
+        if (expression.name == name_of(operand)) return graph.variable(operand);
+      break;
+    case Expression::Kind::call: {
+      std::vector<NodeId> args;
+      for (const ExpressionPtr& argument : expression.arguments) args.push_back(build(graph, *argument));
+      const Op op = expression.op ? *expression.op : find_call(expression.name)->op;
+      return graph.apply(op, std::move(args));
+    }
+    case Expression::Kind::subscript:
+      break;
+  }
+  invariant(false, "a derivative rule uses something other than x, y and z");
+  return kNoNode;
+}
+
+std::vector<DerivativeRule> build_rules() {
+  std::vector<DerivativeRule> rules;
+  for (const Operation& row : operations()) {
+    DerivativeRule rule;
+    for (size_t operand = 0; operand < 3; ++operand) {
+      if (row.derivative[operand].empty()) continue;
+      Diagnostics diagnostics;
+      const ExpressionPtr expression = parse_expression(row.derivative[operand], diagnostics);
+      invariant(expression != nullptr && !diagnostics.any(), "a derivative rule does not parse");
+      rule.by[operand] = build(rule.graph, *expression);
+    }
+    rules.push_back(std::move(rule));
+  }
+  return rules;
+}
+
+// Copies one derivative of a rule into `graph`, with the operands put in the place of x, y and z.
+NodeId instantiate(Graph& graph, const DerivativeRule& rule, NodeId root,
+                   const std::vector<NodeId>& operands) {
+  std::map<NodeId, NodeId> copies;
+  for (NodeId id : rule.graph.reachable({root})) {
+    const Node& node = rule.graph[id];
+    if (node.op == Op::number) {
+      copies[id] = graph.number(node.number, node.type);
+    } else if (node.op == Op::variable) {
+      copies[id] = operands[static_cast<size_t>(node.symbol) - static_cast<size_t>(Variable::x)];
+    } else {
+      std::vector<NodeId> args;
+      for (NodeId arg : node.args) args.push_back(copies[arg]);
+      copies[id] = graph.apply(node.op, std::move(args));
+    }
+  }
+  return copies[root];
+}
+
+bool is_zero(const Graph& graph, NodeId id) { return graph[id].op == Op::number && graph[id].number == 0; }
+
+// A product in which zero always wins: a factor where(c, a, 0) keeps its condition outside, so that an
+// infinite derivative on the side not taken cannot make 0 * inf = NaN.
+NodeId multiply(Graph& graph, NodeId a, NodeId b) {
+  const NodeId zero = graph.number(0, Type::real);
+  if (is_zero(graph, a) || is_zero(graph, b)) return zero;
+  for (const auto& [choice, other] : {std::pair{a, b}, std::pair{b, a}}) {
+    if (graph[choice].op != Op::where) continue;
+    const std::vector<NodeId> args = graph[choice].args;
+    if (is_zero(graph, args[2]))
+      return graph.apply(Op::where, {args[0], multiply(graph, args[1], other), zero});
+    if (is_zero(graph, args[1]))
+      return graph.apply(Op::where, {args[0], zero, multiply(graph, args[2], other)});
+  }
+  if (graph.is_number(a, -1)) return graph.apply(Op::negate, {b});
+  if (graph.is_number(b, -1)) return graph.apply(Op::negate, {a});
+  if (graph.is_number(a, 1)) return b;
+  if (graph.is_number(b, 1)) return a;
+  return graph.apply(Op::multiply, {a, b});
+}
+
+NodeId add(Graph& graph, NodeId a, NodeId b) {
+  if (is_zero(graph, a)) return b;
+  if (is_zero(graph, b)) return a;
+  return graph.apply(Op::add, {a, b});
+}
+
+}  // namespace
+
+const DerivativeRule& derivative_rule(Op op) {
+  static const std::vector<DerivativeRule> rules = build_rules();
+  return rules[static_cast<size_t>(op) - static_cast<size_t>(Op::add)];
+}
+
+std::vector<Partial> differentiate(Graph& graph, NodeId root,
+                                   const std::function<bool(const Node&)>& is_target) {
+  const std::vector<NodeId> nodes = graph.reachable({root});
+  // Only nodes above a target carry a derivative.
+  std::map<NodeId, bool> active;
+  for (NodeId id : nodes) {
+    bool result = is_target(graph[id]);
+    if (!is_leaf(graph[id].op))
+      for (NodeId arg : graph[id].args) result |= active[arg];
+    active[id] = result;
+  }
+  std::map<NodeId, NodeId> adjoint{{root, graph.number(1, Type::real)}};
+  std::vector<Partial> result;
+  for (auto it = nodes.rbegin(); it != nodes.rend(); ++it) {
+    const NodeId id = *it;
+    if (!active[id] || !adjoint.contains(id)) continue;
+    if (is_target(graph[id])) {
+      result.push_back({id, adjoint[id]});
+      continue;
+    }
+    const Node node = graph[id];  // a copy: the graph grows below
+    invariant(!is_norm(node.op), "differentiate: norms are differentiated by their own rule");
+    const DerivativeRule& rule = derivative_rule(node.op);
+    for (size_t operand = 0; operand < node.args.size(); ++operand) {
+      const NodeId arg = node.args[operand];
+      if (!active[arg] || rule.by[operand] == kNoNode) continue;
+      const NodeId local = instantiate(graph, rule, rule.by[operand], node.args);
+      const NodeId contribution = multiply(graph, adjoint[id], local);
+      adjoint[arg] = adjoint.contains(arg) ? add(graph, adjoint[arg], contribution) : contribution;
+    }
+  }
+  return result;
+}
+
+}  // namespace saccade

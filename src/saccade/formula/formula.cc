@@ -1,0 +1,59 @@
+// Text in, formula out: parse, check, analyse.
+#include "saccade/formula/formula.h"
+
+#include "saccade/base/file.h"
+#include "saccade/base/text.h"
+#include "saccade/formula/analysis.h"
+#include "saccade/formula/mechanisms.h"
+#include "saccade/formula/parser.h"
+
+namespace saccade {
+
+Formula Formula::parse(std::string_view text, const ParseOptions& options) {
+  Diagnostics diagnostics;
+  auto data = std::make_shared<Data>();
+  data->name = options.name;
+  data->text = text;
+  data->overrides = options.set;
+  if (text.size() > Limits::text_bytes) {
+    diagnostics.report({0, 0}, "a formula may have at most {} bytes; this one has {}", Limits::text_bytes,
+                       text.size());
+    throw FormulaError(diagnostics.take(), options.name, text.substr(0, 80));
+  }
+  data->syntax = parse_syntax(data->text, diagnostics);
+  data->plan = check(data->syntax, data->overrides, diagnostics);
+  if (diagnostics.any()) throw FormulaError(diagnostics.take(), options.name, data->text);
+  analyse(data->plan);
+  return Formula(std::move(data));
+}
+
+Formula Formula::load(const std::string& file_or_name, const Overrides& set) {
+  const bool is_path = file_or_name.find('/') != std::string::npos || file_or_name.ends_with(".attn");
+  if (is_path || std::filesystem::exists(file_or_name))
+    return parse(read_file(file_or_name, Limits::text_bytes), {.name = file_or_name, .set = set});
+  std::vector<std::string_view> names;
+  for (const EmbeddedMechanism& mechanism : embedded_mechanisms()) {
+    if (mechanism.name == file_or_name) return parse(mechanism.text, {.name = file_or_name, .set = set});
+    names.push_back(mechanism.name);
+  }
+  const auto near = nearest(file_or_name, names);
+  fail("'{}' is neither a file nor a shipped mechanism; {}", file_or_name,
+       near ? fmt::format("did you mean '{}'?", *near) : "'saccade mechanisms' lists them");
+}
+
+std::string Formula::summary() const {
+  for (std::string_view line : split_lines(text())) {
+    line = trim(line);
+    if (line.empty()) continue;
+    if (!line.starts_with('#')) break;
+    return std::string(trim(line.substr(1)));
+  }
+  return "";
+}
+
+bool operator==(const Formula& a, const Formula& b) {
+  return same(a.syntax(), b.syntax()) && a.plan().constants == b.plan().constants &&
+         a.overrides() == b.overrides();
+}
+
+}  // namespace saccade

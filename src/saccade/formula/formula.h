@@ -1,0 +1,53 @@
+// A formula: the text of an attention mechanism and the plan that follows from it. Cheap to copy, immutable,
+// free of tensors.
+#pragma once
+
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "saccade/formula/check.h"
+#include "saccade/formula/plan.h"
+
+namespace saccade {
+
+struct ParseOptions {
+  std::string name = "formula";  // shown in error messages
+  Overrides set;                 // new values of constants
+};
+
+class Formula {
+ public:
+  // Throws FormulaError with all errors of the text.
+  static Formula parse(std::string_view text, const ParseOptions& options = {});
+  // A file, or the name of a shipped mechanism such as "alibi". A path is meant when the name has a '/' or
+  // ends in ".attn".
+  static Formula load(const std::string& file_or_name, const Overrides& set = {});
+
+  const std::string& name() const { return data_->name; }
+  const std::string& text() const { return data_->text; }
+  const Overrides& overrides() const { return data_->overrides; }
+  const Syntax& syntax() const { return data_->syntax; }
+  const Plan& plan() const { return data_->plan; }
+
+  // The first comment of the text, as one line.
+  std::string summary() const;
+  // The canonical text; it parses back to an equal formula.
+  std::string print() const { return saccade::print(data_->syntax); }
+
+  // The same statements and the same values of constants.
+  friend bool operator==(const Formula& a, const Formula& b);
+
+ private:
+  struct Data {
+    std::string name, text;
+    Overrides overrides;
+    Syntax syntax;
+    Plan plan;
+  };
+  explicit Formula(std::shared_ptr<const Data> data) : data_(std::move(data)) {}
+  std::shared_ptr<const Data> data_;
+};
+
+}  // namespace saccade

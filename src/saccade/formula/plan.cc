@@ -1,0 +1,68 @@
+// Small questions that are asked of a plan in several places.
+#include "saccade/formula/plan.h"
+
+#include <algorithm>
+
+namespace saccade {
+
+bool TableInfo::has(Dimension::Kind kind) const {
+  return std::ranges::find(dimensions, kind, &Dimension::kind) != dimensions.end();
+}
+
+std::vector<Dimension> TableInfo::subscripted() const {
+  std::vector<Dimension> result;
+  for (const Dimension& dimension : dimensions)
+    if (dimension.kind != Dimension::Kind::batch && dimension.kind != Dimension::Kind::head &&
+        dimension.kind != Dimension::Kind::layer)
+      result.push_back(dimension);
+  return result;
+}
+
+std::vector<NodeId> Plan::outputs() const {
+  std::vector<NodeId> result{mask, weights};
+  if (scale != kNoNode) result.push_back(scale);
+  return result;
+}
+
+bool Plan::needs_layer_input() const {
+  const auto needs = [](const HostPtr& host) { return host && reads(*host, HostOp::project); };
+  return std::ranges::any_of(tables, needs, &TableInfo::host) ||
+         std::ranges::any_of(vectors,
+                             [&](const VectorInfo& vector) { return vector.used && needs(vector.host); });
+}
+
+bool Plan::uses_length() const {
+  return std::ranges::any_of(graph.reachable(outputs()), [this](NodeId id) {
+    return graph[id].op == Op::variable && static_cast<Variable>(graph[id].symbol) == Variable::n;
+  });
+}
+
+bool Plan::uses_positions() const {
+  return std::ranges::any_of(graph.reachable(outputs()), [this](NodeId id) {
+    return graph[id].reads & (kReadsRow | kReadsColumn | kReadsDiagonal);
+  });
+}
+
+bool Plan::streams_used(int stream) const {
+  return std::ranges::any_of(graph.reachable(outputs()), [&](NodeId id) {
+    return graph[id].op == Op::stream && graph[id].symbol == stream;
+  });
+}
+
+int Plan::position_table() const {
+  for (size_t index = 0; index < tables.size(); ++index) {
+    const TableInfo& table = tables[index];
+    const auto dimensions = table.subscripted();
+    if (table.source == TableInfo::Source::input && table.name == "pos" && table.type == Type::integer &&
+        dimensions.size() == 1 && dimensions[0].kind == Dimension::Kind::token)
+      return static_cast<int>(index);
+  }
+  return -1;
+}
+
+int Plan::table_index(std::string_view name) const {
+  const auto found = std::ranges::find(tables, name, &TableInfo::name);
+  return found == tables.end() ? -1 : static_cast<int>(found - tables.begin());
+}
+
+}  // namespace saccade
