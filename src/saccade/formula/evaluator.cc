@@ -18,8 +18,8 @@ struct Source {
 };
 
 template <class Real>
-int64_t place(Real subscript, int64_t size, bool relative) {
-  if (relative) subscript += static_cast<Real>((size - 1) / 2);
+int64_t place(Real subscript, int64_t size, int64_t origin) {
+  subscript -= static_cast<Real>(origin);
   if (!(subscript >= 0)) return 0;  // also NaN
   return subscript >= static_cast<Real>(size - 1) ? size - 1 : static_cast<int64_t>(subscript);
 }
@@ -131,10 +131,11 @@ void Evaluator<Real>::run_strip(const Stage& stage, const Strip& strip,
             value = static_cast<double>(shape_.offset + strip.first + k);
             break;
           case Variable::j:
-            value = static_cast<double>(strip.first + k);
+            value = static_cast<double>(shape_.first_key + strip.first + k);
             break;
           case Variable::d:
-            value = static_cast<double>(shape_.offset + shape_.queries - 1 - (strip.first + k));
+            value = static_cast<double>(shape_.offset - shape_.first_key + shape_.queries - 1 -
+                                        (strip.first + k));
             break;
           case Variable::h:
             value = static_cast<double>(head_);
@@ -143,7 +144,7 @@ void Evaluator<Real>::run_strip(const Stage& stage, const Strip& strip,
             value = static_cast<double>(heads_);
             break;
           case Variable::n:
-            value = static_cast<double>(shape_.keys);
+            value = static_cast<double>(shape_.first_key + shape_.keys);
             break;
           case Variable::x:
           case Variable::y:
@@ -158,8 +159,7 @@ void Evaluator<Real>::run_strip(const Stage& stage, const Strip& strip,
         int64_t offset = 0;
         for (size_t index = 0; index < 3; ++index)
           if (instruction.args[index].kind != Operand::Kind::none)
-            offset +=
-                place(args[index].at(k), table.size[index], table.relative[index]) * table.stride[index];
+            offset += place(args[index].at(k), table.size[index], table.origin[index]) * table.stride[index];
         result[k] = table.data[offset];
       }
     } else {

@@ -11,20 +11,23 @@
 
 namespace saccade {
 
-// One table as one sequence and head see it: only the subscripted dimensions are left. A rel dimension holds
-// 2m - 1 entries, for d = -(m-1) .. m-1.
+// One table as one sequence and head see it: only the subscripted dimensions are left. A subscript has
+// `origin` taken away before it is clamped: a rel dimension of 2m - 1 entries, for d = -(m-1) .. m-1, has the
+// origin
+// -(m-1), and a token dimension has the position of its first token.
 template <class Real>
 struct TableView {
   const Real* data = nullptr;
   std::array<int64_t, 3> size = {1, 1, 1};
   std::array<int64_t, 3> stride = {0, 0, 0};
-  std::array<bool, 3> relative = {false, false, false};
+  std::array<int64_t, 3> origin = {0, 0, 0};
 };
 
 struct MapShape {
   int64_t queries = 0;
   int64_t keys = 0;
-  int64_t offset = 0;  // position of the first query
+  int64_t offset = 0;     // position of the first query
+  int64_t first_key = 0;  // position of the first key; above 0 when a cache has dropped older ones
 };
 
 template <class Real>
