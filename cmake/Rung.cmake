@@ -86,7 +86,7 @@ function(saccade_program name folder pch)
   saccade_precompile(${name} "${pch}")
 endfunction()
 
-# The first target that asks for a header compiles it, the others reuse it: torch's takes most of a minute.
+# The first target that asks for a header compiles it, the others reuse it: LibTorch alone takes half a minute.
 function(saccade_precompile target header)
   if(NOT header)
     return()
