@@ -1,0 +1,64 @@
+# The usual tasks by name; each one first does what it needs, so that any of them works on a fresh machine.
+# CMake does the building: see CMakeLists.txt and CMakePresets.json.
+
+JOBS ?= $(shell nproc 2>/dev/null || echo 2)
+CLANG_FORMAT ?= $(firstword $(shell command -v clang-format-14 clang-format) clang-format)
+CLANG_TIDY ?= clang-tidy
+
+# Read when a recipe runs, that is, after setup has written them.
+torch_dir = $(shell cat .setup/torch_dir)
+python = $(shell cat .setup/python)
+sources = $(shell git ls-files --cached --others --exclude-standard '*.cc' '*.h' | sort -u)
+
+.DEFAULT_GOAL := help
+.PHONY: help setup build demo test bench fuzz format format-check tidy clean
+
+help:
+	@echo 'Saccade: attention mechanisms as short formulas'
+	@echo
+	@echo '  make test          set up, build and run every test'
+	@echo '  make demo          set up, build and show what it does'
+	@echo '  make build         the program, at build/saccade'
+	@echo '  make bench         measure speed and memory'
+	@echo '  make fuzz          feed the formula parser a million wrong formulas, with sanitizers'
+	@echo '  make setup         install what is missing: system packages and LibTorch'
+	@echo '  make format        lay out the sources by the rules; format-check only looks'
+	@echo '  make tidy          static checks of the rungs without LibTorch'
+	@echo '  make clean         delete what was built'
+	@echo
+	@echo 'JOBS=n compiles n files at once (now $(JOBS)); TORCH_DIR=path uses the LibTorch there.'
+
+setup:
+	@scripts/setup
+
+# Configuring an unchanged tree takes a second and rebuilds nothing.
+build: setup
+	@cmake --preset release "-DTORCH_DIR=$(torch_dir)" "-DPython3_EXECUTABLE=$(python)" --log-level=WARNING
+	@cmake --build --preset release --parallel $(JOBS)
+
+demo: build
+	@scripts/demo
+
+test: build
+	@ctest --preset release --parallel $(JOBS)
+
+bench: build
+	@build/saccade bench
+
+fuzz:
+	@scripts/setup --without-torch
+	@cmake --preset asan --log-level=WARNING
+	@cmake --build --preset asan --parallel $(JOBS) --target formula_fuzz
+	@build-asan/formula_fuzz --iterations 1000000
+
+format:
+	@$(CLANG_FORMAT) -i $(sources)
+
+format-check:
+	@$(CLANG_FORMAT) --dry-run --Werror $(sources)
+
+tidy: build
+	@$(CLANG_TIDY) --quiet -p build $(filter src/saccade/base/%.cc src/saccade/formula/%.cc,$(filter-out %_test.cc,$(sources)))
+
+clean:
+	@rm -rf build build-debug build-asan
