@@ -2,6 +2,7 @@
 #include "saccade/formula/plan.h"
 
 #include <algorithm>
+#include <map>
 
 namespace saccade {
 
@@ -58,6 +59,23 @@ int Plan::position_table() const {
       return static_cast<int>(index);
   }
   return -1;
+}
+
+double Plan::start_value(const TableInfo& table, int64_t head, int64_t heads) const {
+  std::map<NodeId, double> values;
+  for (NodeId id : graph.reachable({table.start})) {
+    const Node& node = graph[id];
+    if (node.op == Op::number) {
+      values[id] = node.number;
+    } else if (node.op == Op::variable) {
+      values[id] = static_cast<double>(static_cast<Variable>(node.symbol) == Variable::h ? head : heads);
+    } else {
+      double operands[3] = {0, 0, 0};
+      for (size_t index = 0; index < node.args.size(); ++index) operands[index] = values[node.args[index]];
+      values[id] = evaluate(node.op, operands[0], operands[1], operands[2]);
+    }
+  }
+  return values[table.start];
 }
 
 int Plan::table_index(std::string_view name) const {

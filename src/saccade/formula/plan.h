@@ -96,7 +96,9 @@ struct Plan {
   bool streams_used(int stream) const;
   int position_table() const;                    // the table `pos`, or -1
   int table_index(std::string_view name) const;  // -1: no such table
-  std::vector<NodeId> outputs() const;           // mask, weights and, if given, scale
+  // The start value of a param for one of so many heads.
+  double start_value(const TableInfo& table, int64_t head, int64_t heads) const;
+  std::vector<NodeId> outputs() const;  // mask, weights and, if given, scale
 };
 
 }  // namespace saccade

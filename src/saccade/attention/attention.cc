@@ -1,0 +1,265 @@
+// The flow of a call: check, compute what is per token, bring in the cache, run the pairs.
+#include "saccade/attention/attention.h"
+
+#include "saccade/attention/shapes.h"
+#include "saccade/base/error.h"
+#include "saccade/base/text.h"
+
+namespace saccade {
+
+using torch::Tensor;
+
+AttentionImpl::AttentionImpl(Formula formula, AttentionOptions options)
+    : formula_(std::move(formula)), options_(options) {
+  if (options_.kv_heads == 0) options_.kv_heads = options_.heads;
+  require(options_.heads > 0 && options_.kv_heads > 0,
+          "attention: it has {} heads and {} key heads; expected at least 1", options_.heads,
+          options_.kv_heads);
+  require(options_.heads % options_.kv_heads == 0, "attention: {} heads are not a multiple of {} key heads",
+          options_.heads, options_.kv_heads);
+  require(options_.head_dim > 0, "attention: head_dim is {}; expected at least 1", options_.head_dim);
+  create_parameters();
+  create_host_expressions();
+}
+
+void AttentionImpl::create_parameters() {
+  for (const TableInfo& table : formula_.plan().tables) {
+    if (table.source != TableInfo::Source::param) continue;
+    std::vector<int64_t> shape;
+    int64_t head_place = -1;
+    for (const Dimension& dimension : table.dimensions) {
+      if (dimension.kind == Dimension::Kind::head) {
+        head_place = static_cast<int64_t>(shape.size());
+        shape.push_back(options_.heads);
+      } else if (dimension.kind == Dimension::Kind::fixed) {
+        shape.push_back(dimension.size);
+      }
+    }
+    Tensor start = torch::zeros(shape);
+    for (int64_t head = 0; head < (head_place < 0 ? 1 : options_.heads); ++head) {
+      const double value = formula_.plan().start_value(table, head, options_.heads);
+      require(table.low <= value && value <= table.high,
+              "attention: the start value {} of '{}' for head {} lies outside [{}, {}]", value, table.name,
+              head, table.low, table.high);
+      // It may differ between heads; it is the same along the other dimensions.
+      (head_place < 0 ? start : start.select(head_place, head)).fill_(value);
+    }
+    register_parameter(table.name, start);
+  }
+}
+
+void AttentionImpl::create_host_expressions() {
+  const auto create = [&](const std::string& name, const HostPtr& host, int64_t heads) {
+    hosts_.emplace(
+        name, register_module(
+                  name, HostExpression(name, host, HostShape{heads, options_.head_dim, options_.model_dim})));
+  };
+  for (const VectorInfo& vector : formula_.plan().vectors)
+    if (vector.used) create(vector.name, vector.host, vector.for_keys ? options_.kv_heads : options_.heads);
+  for (const TableInfo& table : formula_.plan().tables)
+    if (table.source == TableInfo::Source::token) create(table.name, table.host, options_.heads);
+}
+
+KvCache AttentionImpl::make_cache() const { return KvCache(formula_.plan().decoding.ring); }
+
+void AttentionImpl::clamp_parameters() {
+  torch::NoGradGuard no_gradient;
+  for (const TableInfo& table : formula_.plan().tables)
+    if (table.source == TableInfo::Source::param)
+      named_parameters(false)[table.name].clamp_(table.low, table.high);
+}
+
+PathChoice AttentionImpl::path() const {
+  return {Path::reference, "the reference is the only path of this build"};
+}
+
+Tensor AttentionImpl::forward(const Tensor& query, const Tensor& key, const Tensor& value,
+                              const AttentionCall& call) {
+  return run(query, key, value, call).output;
+}
+
+Tensor AttentionImpl::forward(const Tensor& query, const Tensor& key, const Tensor& value, KvCache& cache,
+                              const AttentionCall& call) {
+  return run(query, key, value, call, &cache).output;
+}
+
+AttentionResult AttentionImpl::run(const Tensor& query, const Tensor& key, const Tensor& value,
+                                   const AttentionCall& call, KvCache* cache) {
+  check_call(query, key, value, call, cache);
+  return attend(prepare(query, key, value, call, cache), call.need_weights);
+}
+
+void AttentionImpl::check_call(const Tensor& query, const Tensor& key, const Tensor& value,
+                               const AttentionCall& call, const KvCache* cache) const {
+  check_query_key_value(query, key, value);
+  require(query.size(1) == options_.heads, "attention: query has {} heads; expected {}", query.size(1),
+          options_.heads);
+  require(key.size(1) == options_.kv_heads, "attention: key has {} heads; expected {}", key.size(1),
+          options_.kv_heads);
+  require(query.size(3) == options_.head_dim, "attention: query has width {}; expected head_dim {}",
+          query.size(3), options_.head_dim);
+  require(call.offset >= 0, "attention: the offset is {}; expected 0 or more", call.offset);
+  require(call.dropout >= 0 && call.dropout < 1,
+          "attention: dropout is {}; expected 0 or more and less than 1", call.dropout);
+  const Plan& plan = formula_.plan();
+  std::vector<std::string> names;
+  for (const TableInfo& table : plan.tables)
+    if (table.source == TableInfo::Source::input) names.push_back(table.name);
+  for (const std::string& name : names)
+    require(call.inputs.contains(name) && call.inputs.at(name).defined(),
+            "attention: the formula '{}' needs the input '{}'", formula_.name(), name);
+  for (const auto& [name, tensor] : call.inputs)
+    require(std::ranges::find(names, name) != names.end(), "attention: the formula '{}' has no input '{}'{}",
+            formula_.name(), name, did_you_mean(name, names));
+  require(!plan.needs_layer_input() || call.x.defined(),
+          "attention: the formula '{}' is computed from the layer's input x, which this call does not give",
+          formula_.name());
+  for (const Tensor* x : {&call.x, &call.memory})
+    require(!x->defined() || (x->dim() == 3 && x->size(0) == query.size(0)),
+            "attention: the layer's input has shape {}; expected [{}, tokens, model_dim]", shape_text(*x),
+            query.size(0));
+  if (call.key_mask.defined()) {
+    require(call.key_mask.dim() == 2 && call.key_mask.size(0) == key.size(0) &&
+                call.key_mask.size(1) == key.size(2),
+            "attention: the key mask has shape {}; expected [{}, {}]", shape_text(call.key_mask), key.size(0),
+            key.size(2));
+    require(call.key_mask.scalar_type() == torch::kBool,
+            "attention: the key mask has dtype {}; expected bool, true for real keys",
+            c10::toString(call.key_mask.scalar_type()));
+  }
+  if (!cache) return;
+  require(plan.decoding.possible, "attention: the formula '{}' cannot decode with a cache: {}",
+          formula_.name(), plan.decoding.reason);
+  require(query.size(2) == key.size(2),
+          "attention: decoding got {} new queries and {} new keys; expected the same number", query.size(2),
+          key.size(2));
+  require(call.offset == 0,
+          "attention: with a cache the position is the cache's; an offset of {} cannot be given too",
+          call.offset);
+  require(!call.memory.defined(), "attention: a cache cannot be used with another input for the keys");
+}
+
+std::vector<Tensor> AttentionImpl::tables_of_call(const Tensor& query, const Tensor& key,
+                                                  const AttentionCall& call, KvCache* cache) {
+  const Plan& plan = formula_.plan();
+  const auto dtype = compute_dtype(query);
+  // Without a cache a token input covers queries and keys alike; with one it is given for the new tokens and
+  // remembered.
+  const int64_t tokens = cache ? key.size(2) : std::max(key.size(2), call.offset + query.size(2));
+  const KnownSizes sizes{query.size(0), options_.heads, tokens, query.size(2), key.size(2)};
+  std::vector<Tensor> tables(plan.tables.size());
+  const auto parameters = named_parameters(false);
+  for (size_t index = 0; index < plan.tables.size(); ++index) {
+    const TableInfo& table = plan.tables[index];
+    if (table.source == TableInfo::Source::param)
+      tables[index] = canonical_table(table, parameters[table.name], sizes, dtype);
+  }
+  for (size_t index = 0; index < plan.tables.size(); ++index) {
+    const TableInfo& table = plan.tables[index];
+    Tensor& result = tables[index];
+    if (table.source == TableInfo::Source::param) continue;
+    if (table.source == TableInfo::Source::input)
+      result = canonical_table(table, call.inputs.at(table.name), sizes, dtype);
+    if (table.source == TableInfo::Source::token) {
+      // Token numbers are needed for queries and keys. When these come from two inputs, there is no one list
+      // of tokens.
+      require(!call.memory.defined(),
+              "attention: '{}' is read for queries and keys alike, which have different inputs here",
+              table.name);
+      require(call.x.size(1) == tokens,
+              "attention: the layer's input x has {} tokens; '{}' needs it for all {}", call.x.size(1),
+              table.name, tokens);
+      result = hosts_.at(table.name)->forward({call.x, query, tables, cache}).squeeze(-1).to(dtype);
+    }
+    const std::vector<Dimension> dimensions = table.subscripted();
+    const bool by_token = dimensions.size() == 1 && (dimensions[0].kind == Dimension::Kind::token ||
+                                                     dimensions[0].kind == Dimension::Kind::key);
+    if (cache && by_token)
+      result = cache->append("table " + table.name, result.expand({query.size(0), -1, -1}).unsqueeze(-1))
+                   .squeeze(-1);
+    else if (cache)
+      for (const Dimension& dimension : dimensions)
+        require(dimension.kind != Dimension::Kind::token && dimension.kind != Dimension::Kind::key,
+                "attention: '{}' has a token dimension among others and cannot ride in a cache", table.name);
+  }
+  return tables;
+}
+
+// The layer's input for the tokens of a vector. x may cover the queries alone or the whole sequence; keys may
+// have their own.
+Tensor AttentionImpl::layer_input(const AttentionCall& call, const VectorInfo& vector, int64_t tokens) const {
+  if (!reads(*vector.host, HostOp::project)) return {};
+  const Tensor& x = vector.for_keys && call.memory.defined() ? call.memory : call.x;
+  if (x.size(1) == tokens) return x;
+  const int64_t first = vector.for_keys ? 0 : call.offset;
+  require(x.size(1) >= first + tokens,
+          "attention: the layer's input x has {} tokens; '{}' needs those from {} to {}", x.size(1),
+          vector.name, first, first + tokens - 1);
+  return x.narrow(1, first, tokens);
+}
+
+PairInputs AttentionImpl::prepare(const Tensor& query, const Tensor& key, const Tensor& value,
+                                  const AttentionCall& call, KvCache* cache) {
+  const Plan& plan = formula_.plan();
+  PairInputs inputs;
+  inputs.offset = cache ? cache->length() : call.offset;
+  if (cache) cache->make_room(key.size(2));
+  inputs.first_key = cache ? cache->first() : 0;
+  inputs.dropout = call.dropout;
+  inputs.tables = tables_of_call(query, key, call, cache);
+
+  const auto in_long = torch::TensorOptions().dtype(torch::kLong).device(query.device());
+  Tensor query_positions = torch::arange(inputs.offset, inputs.offset + query.size(2), in_long);
+  Tensor key_positions = cache ? query_positions : torch::arange(0, key.size(2), in_long);
+  if (const int table = plan.position_table(); table >= 0) {
+    const Tensor positions =
+        inputs.tables[static_cast<size_t>(table)].squeeze(1).to(torch::kLong);  // [batch or 1, all tokens]
+    query_positions = positions.narrow(1, inputs.offset - inputs.first_key, query.size(2));
+    key_positions = cache ? query_positions : positions.narrow(1, 0, key.size(2));
+  }
+  const auto finish = [&](const Tensor& vectors, const Tensor& positions) {
+    return options_.rotary ? rotate(vectors, positions, *options_.rotary) : vectors;
+  };
+  const auto remember = [&](const std::string& track, const Tensor& values) {
+    return cache ? cache->append(track, values) : values;
+  };
+
+  inputs.queries.resize(plan.vectors.size() + 1);
+  inputs.keys.resize(plan.vectors.size() + 1);
+  inputs.queries[0] = finish(query, query_positions);
+  inputs.keys[0] = remember("k", finish(key, key_positions));
+  inputs.value = remember("v", value);
+  for (size_t index = 0; index < plan.vectors.size(); ++index) {
+    const VectorInfo& vector = plan.vectors[index];
+    if (!vector.used) continue;
+    require(cache || inputs.offset == 0 || !reads(*vector.host, HostOp::cumsum),
+            "attention: '{}' sums along the tokens; queries that start at position {} need a cache",
+            vector.name, inputs.offset);
+    const Tensor& heads = vector.for_keys ? key : query;
+    const Tensor computed =
+        hosts_.at(vector.name)
+            ->forward({layer_input(call, vector, heads.size(2)), heads, inputs.tables, cache})
+            .to(query.scalar_type());
+    if (vector.for_keys)
+      inputs.keys[index + 1] = remember("vector " + vector.name, finish(computed, key_positions));
+    else
+      inputs.queries[index + 1] = finish(computed, query_positions);
+  }
+  if (call.key_mask.defined() || (cache && cache->has("mask"))) {
+    const auto all_real = [&](int64_t tokens) {
+      return torch::ones({key.size(0), tokens}, in_long.dtype(torch::kBool));
+    };
+    const Tensor mask = call.key_mask.defined() ? call.key_mask : all_real(key.size(2));
+    if (cache && !cache->has("mask"))
+      cache->begin("mask", all_real(inputs.offset - inputs.first_key).unsqueeze(1).unsqueeze(-1));
+    inputs.key_mask = remember("mask", mask.unsqueeze(1).unsqueeze(-1)).squeeze(1).squeeze(-1);
+  }
+  if (cache) cache->advance(key.size(2));
+  return inputs;
+}
+
+AttentionResult AttentionImpl::attend(const PairInputs& inputs, bool need_weights) {
+  return reference_attention(formula_.plan(), inputs, need_weights);
+}
+
+}  // namespace saccade

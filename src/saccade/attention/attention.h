@@ -1,0 +1,92 @@
+// Attention as a torch module: one class for any formula. It owns what the formula learns, computes what is
+// per token, keeps the KV cache in step, and says which path runs the pairs.
+#pragma once
+
+#include <torch/nn/module.h>
+
+#include <map>
+#include <optional>
+#include <string>
+
+#include "saccade/attention/cache.h"
+#include "saccade/attention/host.h"
+#include "saccade/attention/reference.h"
+#include "saccade/attention/rotary.h"
+#include "saccade/formula/formula.h"
+
+namespace saccade {
+
+struct AttentionOptions {
+  int64_t heads = 1;
+  int64_t kv_heads = 0;   // 0: as many as heads
+  int64_t head_dim = 64;  // width of a query and a key
+  int64_t model_dim = 0;  // width of the layer's input; needed by formulas that use x
+  std::optional<RotaryOptions> rotary;
+};
+
+// What a call may give besides query, key and value.
+struct AttentionCall {
+  at::Tensor x;       // the layer's input for the queries, [batch, queries, model_dim]
+  at::Tensor memory;  // the input that the keys come from, when it is another one (cross-attention)
+  std::map<std::string, at::Tensor> inputs;  // the formula's inputs by name
+  at::Tensor key_mask;                       // [batch, keys], true for real keys, false for padding
+  int64_t offset = 0;                        // position of the first query, when there is no cache
+  bool need_weights = false;
+  double dropout = 0;  // of the weights
+};
+
+enum class Path { reference };
+struct PathChoice {
+  Path path;
+  std::string reason;
+};
+
+class AttentionImpl : public torch::nn::Module {
+ public:
+  AttentionImpl(Formula formula, AttentionOptions options);
+
+  // query [batch, heads, queries, head_dim], key [batch, kv_heads, keys, head_dim], value [batch, kv_heads,
+  // keys, any width].
+  at::Tensor forward(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
+                     const AttentionCall& call = {});
+  // The same for new tokens only; the cache remembers the earlier ones. Inputs by token or key are given for
+  // the new tokens.
+  at::Tensor forward(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value, KvCache& cache,
+                     const AttentionCall& call = {});
+  // With log-sum-exps and, on request, weights. `cache` may be null.
+  AttentionResult run(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
+                      const AttentionCall& call, KvCache* cache = nullptr);
+
+  // A cache that fits the formula, with a ring buffer where the mask allows one.
+  KvCache make_cache() const;
+  // Brings every learned parameter back into its bounds; call it after each optimiser step.
+  void clamp_parameters();
+
+  const Formula& formula() const { return formula_; }
+  const AttentionOptions& options() const { return options_; }
+  PathChoice path() const;
+
+ protected:
+  // Everything per token: host expressions, rotary embedding, cache. Virtual, like the next one, so that
+  // tests can plant faults.
+  virtual PairInputs prepare(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
+                             const AttentionCall& call, KvCache* cache);
+  // The pairs.
+  virtual AttentionResult attend(const PairInputs& inputs, bool need_weights);
+
+ private:
+  void create_parameters();
+  void create_host_expressions();
+  void check_call(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
+                  const AttentionCall& call, const KvCache* cache) const;
+  at::Tensor layer_input(const AttentionCall& call, const VectorInfo& vector, int64_t tokens) const;
+  std::vector<at::Tensor> tables_of_call(const at::Tensor& query, const at::Tensor& key,
+                                         const AttentionCall& call, KvCache* cache);
+
+  Formula formula_;
+  AttentionOptions options_;
+  std::map<std::string, HostExpression> hosts_;
+};
+TORCH_MODULE(Attention);
+
+}  // namespace saccade

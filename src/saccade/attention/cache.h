@@ -1,0 +1,59 @@
+// The KV cache of one layer: what decoding needs of earlier tokens. Besides keys and values it keeps
+// everything the formula reads at [j] (token inputs, computed key vectors, running sums), so that a step sees
+// exactly what the full forward would see. It holds values only: no gradient flows through it.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <map>
+#include <optional>
+#include <string>
+
+namespace saccade {
+
+class KvCache {
+ public:
+  // `ring`: only so many last keys are ever looked at, and older ones may be dropped.
+  explicit KvCache(std::optional<int64_t> ring = {}) : ring_(ring) {}
+
+  // Tokens seen so far: the position of the next one.
+  int64_t length() const { return length_; }
+  // The position of the oldest token that is still held.
+  int64_t first() const { return first_; }
+  std::optional<int64_t> ring() const { return ring_; }
+  // The bytes of all tokens that are held, and of the buffers that hold them.
+  int64_t bytes_held() const;
+  int64_t bytes_allocated() const;
+
+  // Forgets everything; the buffers are kept.
+  void reset();
+  // Forgets the tokens from position `length` on, for example after rejected guesses.
+  void crop(int64_t length);
+  // Makes sequence b of the batch a copy of sequence indices[b]: beams that survive. The batch may grow or
+  // shrink.
+  void reorder(const at::Tensor& indices);
+
+  // --- for Attention: one step appends to every track, then advances
+  // ------------------------------------------------------
+
+  // Makes room for `count` new tokens, dropping what the ring allows.
+  void make_room(int64_t count);
+  // Begins a track late, with values for the tokens that are held already.
+  void begin(const std::string& track, const at::Tensor& held);
+  // Puts the new tokens' values, [batch, heads or 1, count, width], behind the held ones and returns all of
+  // them.
+  at::Tensor append(const std::string& track, const at::Tensor& values);
+  // The last held value of a track, [batch, heads or 1, 1, width]; undefined before the first token.
+  at::Tensor last(const std::string& track) const;
+  bool has(const std::string& track) const { return tracks_.contains(track); }
+  // Counts the appended tokens as seen.
+  void advance(int64_t count) { length_ += count; }
+
+ private:
+  std::optional<int64_t> ring_;
+  int64_t length_ = 0;
+  int64_t first_ = 0;
+  std::map<std::string, at::Tensor> tracks_;  // [batch, heads, capacity, width]
+};
+
+}  // namespace saccade

@@ -1,0 +1,119 @@
+// Walks the host expression; every value is [batch, heads, tokens, width] or broadcasts to it.
+#include "saccade/attention/host.h"
+
+#include <cmath>
+
+#include "saccade/attention/shapes.h"
+#include "saccade/base/error.h"
+
+namespace saccade {
+namespace {
+
+std::string numbered(std::string_view word, int ordinal) {
+  return ordinal == 0 ? std::string(word) : fmt::format("{}{}", word, ordinal);
+}
+
+// A module that only holds a weight and perhaps a bias, so that the names read like those of torch's own
+// layers.
+class WeightsImpl : public torch::nn::Module {
+ public:
+  WeightsImpl(std::vector<int64_t> shape, int64_t fan_in, int64_t biases) {
+    const double bound = 1 / std::sqrt(static_cast<double>(fan_in));
+    weight = register_parameter("weight", torch::empty(shape).uniform_(-bound, bound));
+    if (biases > 0) bias = register_parameter("bias", torch::zeros({biases}));
+  }
+  torch::Tensor weight, bias;
+};
+
+}  // namespace
+
+HostExpressionImpl::HostExpressionImpl(std::string name, HostPtr host, HostShape shape)
+    : name_(std::move(name)), host_(std::move(host)), shape_(shape) {
+  create_weights(*host_);
+}
+
+void HostExpressionImpl::create_weights(const HostNode& node) {
+  for (const HostPtr& argument : node.args) create_weights(*argument);
+  if (node.op == HostOp::project) {
+    require(shape_.model_dim > 0, "attention: '{}' projects the layer's input x, so model_dim must be given",
+            name_);
+    const int64_t width = node.vector ? shape_.head_dim : 1;
+    register_module(numbered("project", node.ordinal),
+                    std::make_shared<WeightsImpl>(std::vector{shape_.heads * width, shape_.model_dim},
+                                                  shape_.model_dim, node.vector ? 0 : shape_.heads));
+  }
+  if (node.op == HostOp::linear)
+    register_module(numbered("linear", node.ordinal),
+                    std::make_shared<WeightsImpl>(std::vector{shape_.heads, shape_.head_dim, shape_.head_dim},
+                                                  shape_.head_dim, 0));
+}
+
+at::Tensor HostExpressionImpl::forward(const HostInputs& inputs) { return evaluate(*host_, inputs); }
+
+at::Tensor HostExpressionImpl::evaluate(const HostNode& node, const HostInputs& inputs) {
+  const auto argument = [&](size_t index) { return evaluate(*node.args[index], inputs); };
+  switch (node.op) {
+    case HostOp::query:
+    case HostOp::key:
+      return inputs.heads;
+    case HostOp::number:
+      return torch::full({1, 1, 1, 1}, node.number, inputs.heads.options().requires_grad(false));
+    case HostOp::param:
+      return inputs.tables[static_cast<size_t>(node.table)].unsqueeze(-1).unsqueeze(-1).to(
+          inputs.heads.scalar_type());
+    case HostOp::project:
+      return project(node, inputs);
+    case HostOp::linear: {
+      const auto& weight = named_parameters()[numbered("linear", node.ordinal) + ".weight"];
+      return torch::matmul(argument(0), weight.transpose(-2, -1).to(inputs.heads.scalar_type()));
+    }
+    case HostOp::relu:
+      return torch::relu(argument(0));
+    case HostOp::norm: {
+      const auto vector = argument(0);
+      return vector * torch::rsqrt(vector.square().mean(-1, true) + 1e-6);
+    }
+    case HostOp::logsigmoid:
+      return torch::log_sigmoid(argument(0));
+    case HostOp::cumsum:
+      return running_sum(node, argument(0), inputs);
+    case HostOp::add:
+      return argument(0) + argument(1);
+    case HostOp::subtract:
+      return argument(0) - argument(1);
+    case HostOp::multiply:
+      return argument(0) * argument(1);
+    case HostOp::negate:
+      return -argument(0);
+  }
+  return {};
+}
+
+at::Tensor HostExpressionImpl::project(const HostNode& node, const HostInputs& inputs) {
+  require(inputs.layer_input.defined(),
+          "attention: '{}' is computed from the layer's input x, which this call does not give", name_);
+  const auto& x = inputs.layer_input;
+  const int64_t batch = x.size(0), tokens = x.size(1);
+  require(x.size(2) == shape_.model_dim,
+          "attention: the layer's input x has width {}; '{}' expects model_dim {}", x.size(2), name_,
+          shape_.model_dim);
+  const std::string prefix = numbered("project", node.ordinal);
+  const auto parameters = named_parameters();
+  const auto dtype = inputs.heads.scalar_type();
+  const auto bias = node.vector ? torch::Tensor() : parameters[prefix + ".bias"].to(dtype);
+  const auto projected = at::linear(x.to(dtype), parameters[prefix + ".weight"].to(dtype), bias);
+  return projected.view({batch, tokens, shape_.heads, -1}).transpose(1, 2);
+}
+
+at::Tensor HostExpressionImpl::running_sum(const HostNode& node, const at::Tensor& values,
+                                           const HostInputs& inputs) {
+  // Sums of many terms need the longer dtype, in the cache too.
+  auto sums = values.to(compute_dtype(values)).cumsum(2);
+  if (!inputs.cache) return sums;
+  const std::string track = fmt::format("sum {} {}", name_, node.ordinal);
+  if (const auto carried = inputs.cache->last(track); carried.defined()) sums = sums + carried;
+  inputs.cache->append(track, sums);
+  return sums;
+}
+
+}  // namespace saccade
