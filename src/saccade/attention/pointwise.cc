@@ -1,7 +1,9 @@
 // Maps each operation to its torch operation by a switch without default: a missing one does not compile.
 #include "saccade/attention/pointwise.h"
 
+#include <array>
 #include <map>
+#include <optional>
 
 #include "saccade/base/error.h"
 #include "saccade/formula/derivative.h"
@@ -50,7 +52,7 @@ Tensor evaluate_plain(Op op, const Tensor& x, const Tensor& y, const Tensor& z) 
     case Op::abs:
       return torch::abs(x);
     case Op::sign:
-      return torch::sign(x);
+      return torch::where(x.isnan(), x, torch::sign(x));  // torch's own calls the sign of NaN 0
     case Op::min:
       return torch::minimum(x, y);
     case Op::max:
@@ -92,7 +94,7 @@ Tensor evaluate_plain(Op op, const Tensor& x, const Tensor& y, const Tensor& z) 
   return {};
 }
 
-// One derivative of a rule, evaluated on the operands.
+// One derivative of a rule, evaluated on the operands. It is differentiable by the rules again.
 Tensor evaluate_rule(const DerivativeRule& rule, NodeId root, const std::array<Tensor, 3>& operands,
                      const Tensor& like) {
   std::map<NodeId, Tensor> values;
@@ -103,9 +105,9 @@ Tensor evaluate_rule(const DerivativeRule& rule, NodeId root, const std::array<T
     } else if (node.op == Op::variable) {
       values[id] = operands[static_cast<size_t>(node.symbol) - static_cast<size_t>(Variable::x)];
     } else {
-      std::array<Tensor, 3> args;
-      for (size_t index = 0; index < node.args.size(); ++index) args[index] = values[node.args[index]];
-      values[id] = evaluate_plain(node.op, args[0], args[1], args[2]);
+      std::vector<Tensor> args;
+      for (NodeId arg : node.args) args.push_back(values[arg]);
+      values[id] = apply_pointwise(node.op, args);
     }
   }
   return values[root];
@@ -113,10 +115,13 @@ Tensor evaluate_rule(const DerivativeRule& rule, NodeId root, const std::array<T
 
 class ByRule : public torch::autograd::Function<ByRule> {
  public:
-  static Tensor forward(torch::autograd::AutogradContext* context, int64_t op, Tensor x, Tensor y, Tensor z) {
+  // Operands that an operation does not have are absent: an undefined tensor would be refused.
+  static Tensor forward(torch::autograd::AutogradContext* context, int64_t op, const Tensor& x,
+                        const std::optional<Tensor>& y, const std::optional<Tensor>& z) {
+    const Tensor second = y.value_or(Tensor()), third = z.value_or(Tensor());
     context->saved_data["op"] = op;
-    context->save_for_backward({x, y, z});
-    return evaluate_plain(static_cast<Op>(op), x, y, z);
+    context->save_for_backward({x, second, third});
+    return evaluate_plain(static_cast<Op>(op), x, second, third);
   }
 
   static torch::autograd::variable_list backward(torch::autograd::AutogradContext* context,
@@ -130,9 +135,9 @@ class ByRule : public torch::autograd::Function<ByRule> {
       const Tensor& value = operands[operand];
       if (!value.defined() || !value.is_floating_point() || rule.by[operand] == kNoNode) continue;
       const Tensor local = evaluate_rule(rule, rule.by[operand], operands, gradient);
-      const Tensor product =
-          torch::where(gradient == 0, torch::zeros({}, gradient.options()), gradient * local);
-      result[operand + 1] = at::sum_to(product.expand_as(gradient), value.sizes());
+      // Only a derivative that is not finite gives way to the zero: the second derivative needs the others.
+      const Tensor overruled = (gradient == 0).logical_and(local.isfinite().logical_not());
+      result[operand + 1] = at::sum_to(gradient * local.masked_fill(overruled, 0), value.sizes());
     }
     return result;
   }
@@ -141,12 +146,14 @@ class ByRule : public torch::autograd::Function<ByRule> {
 }  // namespace
 
 at::Tensor apply_pointwise(Op op, const std::vector<at::Tensor>& args) {
-  const Tensor x = args[0], y = args.size() > 1 ? args[1] : Tensor(),
-               z = args.size() > 2 ? args[2] : Tensor();
+  const auto operand = [&](size_t index) {
+    return index < args.size() ? std::optional(args[index]) : std::nullopt;
+  };
   bool differentiable = false;
   for (const Tensor& arg : args) differentiable |= arg.requires_grad();
-  if (!differentiable || !torch::GradMode::is_enabled()) return evaluate_plain(op, x, y, z);
-  return ByRule::apply(static_cast<int64_t>(op), x, y, z);
+  if (differentiable && torch::GradMode::is_enabled())
+    return ByRule::apply(static_cast<int64_t>(op), args[0], operand(1), operand(2));
+  return evaluate_plain(op, args[0], operand(1).value_or(Tensor()), operand(2).value_or(Tensor()));
 }
 
 }  // namespace saccade
