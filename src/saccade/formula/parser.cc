@@ -9,6 +9,10 @@ namespace {
 
 struct SyntaxFailure {};  // unwinds to the statement loop; the diagnostic is already recorded
 
+bool is_word_of_grammar(std::string_view name) {
+  return name == "and" || name == "or" || name == "not" || name == "in";
+}
+
 class Parser {
  public:
   Parser(std::string_view text, Diagnostics& diagnostics)
@@ -31,6 +35,10 @@ class Parser {
       } catch (const SyntaxFailure&) {
         if (!name_.empty()) syntax.broken.insert(name_);
         skip_line();
+      }
+      if (total_size_ > Limits::total_size) {
+        diagnostics_.report(previous().span, "the formula has more than {} parts", Limits::total_size);
+        break;
       }
     }
     return syntax;
@@ -119,6 +127,14 @@ class Parser {
     for (const auto& keyword : kKeywords)
       if (is(keyword.word) && ahead(1).kind == Token::Kind::name) result.kind = keyword.kind;
     if (result.kind != Statement::Kind::let) ++at_;
+    if (is_word_of_grammar(current().text)) {
+      if (result.kind == Statement::Kind::let)
+        give_up(current().span,
+                "a statement cannot start with '{}'; to go on with the line above, put its expression in "
+                "parentheses",
+                current().text);
+      give_up(current().span, "'{}' is a word of the language and cannot be a name", current().text);
+    }
     result.name_span = current().span;
     result.name = name_ = expect_name("a name");
     switch (result.kind) {
@@ -144,6 +160,8 @@ class Parser {
     }
     result.span.end = previous().span.end;
     expect_end_of_line();
+    for (const ExpressionPtr& part : {result.value, result.low, result.high})
+      if (part) total_size_ += part->size;
     return result;
   }
 
@@ -252,11 +270,20 @@ class Parser {
   };
 
   // Chains such as a + b + c grow the tree without recursion here; later passes recurse over it, so its depth
-  // is bounded too.
+  // is bounded too. So is its size, because a chained comparison shares its inner operands: nested chains are
+  // short to write and endless to walk.
   ExpressionPtr finish(Expression expression) {
-    for (const ExpressionPtr& argument : expression.arguments)
-      expression.depth = std::max(expression.depth, argument->depth + 1);
-    if (expression.sink) expression.depth = std::max(expression.depth, expression.sink->depth + 1);
+    const auto contain = [&](const Expression& part) {
+      expression.depth = std::max(expression.depth, part.depth + 1);
+      expression.size += part.size;
+    };
+    for (const ExpressionPtr& argument : expression.arguments) contain(*argument);
+    if (expression.sink) contain(*expression.sink);
+    if (expression.size > Limits::tree_size)
+      give_up(expression.span,
+              "this expression has more than {} parts, counting the inner operands of chained comparisons "
+              "twice; use a let for one of them",
+              Limits::tree_size);
     if (expression.depth > Limits::tree_depth)
       give_up(expression.span, "this expression is more than {} operations deep; use a let for a part of it",
               Limits::tree_depth);
@@ -379,7 +406,7 @@ class Parser {
       expect(")", "to close the parenthesis");
       return inner;
     }
-    if (token.kind != Token::Kind::name || token.text == "and" || token.text == "or" || token.text == "in")
+    if (token.kind != Token::Kind::name || is_word_of_grammar(token.text))
       give_up(token.span, "expected a number, a name or '(', found {}", found());
     ++at_;
     Expression result{.kind = Expression::Kind::name, .span = token.span};
@@ -420,7 +447,8 @@ class Parser {
   std::vector<Token> tokens_;
   size_t at_ = 0;
   int depth_ = 0;
-  std::string name_;  // what the current statement defines
+  int64_t total_size_ = 0;  // of the expressions so far
+  std::string name_;        // what the current statement defines
 };
 
 }  // namespace

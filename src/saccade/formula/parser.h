@@ -13,6 +13,8 @@ struct Limits {
   static constexpr size_t text_bytes = 64 * 1024;
   static constexpr int expression_depth = 100;  // brackets and prefix operators
   static constexpr int tree_depth = 200;        // of the tree that results, chains included
+  static constexpr int tree_size = 20000;       // of one expression, by Expression::size
+  static constexpr int total_size = 100000;     // of all expressions of a file
   static constexpr int statements = 500;
   static constexpr int64_t fixed_dimension = 65536;
   static constexpr int64_t param_elements = 1 << 20;

@@ -149,7 +149,7 @@ std::string print(const Expression& expression) {
   }
   if (expression.op) return print_operator(expression);
   std::string list = print_list(expression.arguments);
-  if (expression.sink) list += ", sink = " + print(*expression.sink);
+  if (expression.sink) list += (list.empty() ? "sink = " : ", sink = ") + print(*expression.sink);
   return fmt::format("{}({})", expression.name, list);
 }
 

@@ -32,6 +32,7 @@ struct Expression {
   std::vector<ExpressionPtr> arguments;
   ExpressionPtr sink;  // the keyword argument of softmax
   int depth = 1;       // of the tree below; bounded, so that recursion over it is safe
+  int size = 1;        // of that tree in nodes, shared ones counted each time a walk would meet them
 };
 
 struct Dimension {
