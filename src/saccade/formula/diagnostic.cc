@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "saccade/base/text.h"
+
 namespace saccade {
 namespace {
 
@@ -69,12 +71,14 @@ std::string render(const Diagnostic& diagnostic, std::string_view name, std::str
     while (show_begin > line_begin && !starts_character(text[show_begin])) --show_begin;
     while (show_end < line_end && !starts_character(text[show_end])) ++show_end;
   }
-  const size_t caret = count_characters(text.substr(show_begin, begin - show_begin));
+  const auto columns = [&](size_t from, size_t to) {  // of a terminal
+    return static_cast<size_t>(display_width(printable(text.substr(from, to - from))));
+  };
   const size_t span_end = std::clamp(diagnostic.span.end, begin, show_end);
-  const size_t width = std::max<size_t>(1, count_characters(text.substr(begin, span_end - begin)));
   return fmt::format("{}:{}:{}: {}\n    {}\n    {}{}", name, line_number, column + 1, diagnostic.message,
-                     printable(text.substr(show_begin, show_end - show_begin)), std::string(caret, ' '),
-                     std::string(width, '^'));
+                     printable(text.substr(show_begin, show_end - show_begin)),
+                     std::string(columns(show_begin, begin), ' '),
+                     std::string(std::max<size_t>(1, columns(begin, span_end)), '^'));
 }
 
 }  // namespace saccade

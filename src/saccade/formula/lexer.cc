@@ -9,7 +9,7 @@ namespace {
 
 constexpr size_t kLongestName = 64;
 constexpr size_t kLongestNumber = 64;
-// Integers above this lose exactness in single precision, in which positions are computed.
+// Far from what overflows in single precision, so that a product of two literals seldom does.
 constexpr double kLargestNumber = 1e30;
 
 bool is_letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; }
