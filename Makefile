@@ -8,7 +8,8 @@ CLANG_TIDY ?= clang-tidy
 # Read when a recipe runs, that is, after setup has written them.
 torch_dir = $(shell cat .setup/torch_dir)
 python = $(shell cat .setup/python)
-sources = $(shell git ls-files --cached --others --exclude-standard '*.cc' '*.h' | sort -u)
+sources = $(wildcard $(shell git ls-files '*.cc' '*.h'))
+new_sources = $(shell git ls-files --others --exclude-standard '*.cc' '*.h')
 
 .DEFAULT_GOAL := help
 .PHONY: help setup build demo test bench fuzz format format-check tidy clean
@@ -52,13 +53,14 @@ fuzz:
 	@build-asan/formula_fuzz --iterations 1000000
 
 format:
-	@$(CLANG_FORMAT) -i $(sources)
+	@$(CLANG_FORMAT) -i $(sources) $(new_sources)
 
 format-check:
 	@$(CLANG_FORMAT) --dry-run --Werror $(sources)
 
 tidy: build
-	@$(CLANG_TIDY) --quiet -p build $(filter src/saccade/base/%.cc src/saccade/formula/%.cc,$(filter-out %_test.cc,$(sources)))
+	@printf '%s\n' $(filter src/saccade/base/% src/saccade/formula/%,$(filter-out %_test.cc %.h,$(sources))) | \
+	  xargs -P $(JOBS) -n 1 $(CLANG_TIDY) --quiet -p build 2>/dev/null  # where it only counts hidden warnings
 
 clean:
 	@rm -rf build build-debug build-asan

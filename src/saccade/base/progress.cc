@@ -38,7 +38,7 @@ std::string bar(double part) {
 std::string clock_time(double seconds) {
   constexpr double kLongest = 1000 * 3600;
   if (!(seconds >= 0) || seconds >= kLongest) return "--:--";
-  const auto whole = static_cast<std::int64_t>(seconds + 0.5);
+  const std::int64_t whole = std::llround(seconds);
   if (whole < 3600) return fmt::format("{}:{:02}", whole / 60, whole % 60);
   return fmt::format("{}:{:02}:{:02}", whole / 3600, whole / 60 % 60, whole % 60);
 }
