@@ -1,5 +1,6 @@
-// The walk over the graph. Kernels compute in single precision, so the result of every inexact operation is
-// widened by a little more than its rounding before a conclusion is drawn from it.
+// The walk over the graph. Kernels compute in single precision, so literals are taken with their rounding,
+// and the result of every inexact operation is widened by a little more than its rounding before a conclusion
+// is drawn from it.
 #include "saccade/formula/bounds.h"
 
 #include <algorithm>
@@ -8,23 +9,38 @@
 namespace saccade {
 namespace {
 
+constexpr double kRelative = 1.0 / (1 << 20), kAbsolute = 1e-30;
+constexpr double kLargest = 3.4e38;  // what overflows in single precision is infinite there
+
+double largest(Interval interval) { return std::max(std::fabs(interval.low), std::fabs(interval.high)); }
+double smallest(Interval interval) { return std::min(std::fabs(interval.low), std::fabs(interval.high)); }
+
+// A number as either precision knows it.
+Interval rounded(double value) {
+  return hull(Interval::point(value), Interval::point(static_cast<float>(value)));
+}
+
 Interval widen(Interval interval) {
-  constexpr double kRelative = 1.0 / (1 << 20), kAbsolute = 1e-30;
   const auto slack = [](double value) {
     return std::isfinite(value) ? std::fabs(value) * kRelative + kAbsolute : 0.0;
   };
-  // What overflows in single precision is infinite there.
-  constexpr double kLargest = 3.4e38;
   Interval result{interval.low - slack(interval.low), interval.high + slack(interval.high), interval.nan};
   if (result.high > kLargest) result.high = std::numeric_limits<double>::infinity();
   if (result.low < -kLargest) result.low = -std::numeric_limits<double>::infinity();
   return result;
 }
 
-bool is_exact_integer(Interval interval) {
-  return !interval.nan && std::fabs(interval.low) <= kMostPositions &&
-         std::fabs(interval.high) <= kMostPositions;
+// x - y * floor(x / y): next to a multiple of y the quotient may round to either side of it, and the
+// difference keeps the rounding of x.
+Interval rounded_modulo(Interval x, Interval y) {
+  const Interval exact = bounds::modulo(x, y, {});
+  if (!(largest(x) / smallest(y) < kLargest)) return Interval::everything();
+  const double slack = largest(x) * kRelative + kAbsolute;
+  const Interval whole = hull(exact, hull(Interval::point(0), y));
+  return {whole.low - slack, whole.high + slack, whole.nan};
 }
+
+bool is_exact_integer(Interval interval) { return !interval.nan && largest(interval) <= kMostPositions; }
 
 }  // namespace
 
@@ -35,7 +51,7 @@ Bounds::Bounds(const Plan& plan) : plan_(plan), known_(static_cast<size_t>(plan.
     else if (table.name == "pos" && table.source == TableInfo::Source::input)
       tables_.push_back({0, kMostPositions});
     else
-      tables_.push_back({table.low, table.high});
+      tables_.push_back(hull(rounded(table.low), rounded(table.high)));
   }
 }
 
@@ -57,7 +73,7 @@ Interval Bounds::of(NodeId root) {
 Interval Bounds::evaluate(const Node& node) {
   switch (node.op) {
     case Op::number:
-      return Interval::point(node.number);
+      return rounded(node.number);
     case Op::variable:
       switch (static_cast<Variable>(node.symbol)) {
         case Variable::i:
@@ -95,11 +111,12 @@ Interval Bounds::evaluate(const Node& node) {
     operands[index] = *known_[static_cast<size_t>(node.args[index])];
     integers &= plan_.graph[node.args[index]].type == Type::integer && is_exact_integer(operands[index]);
   }
+  const auto& [x, y, z] = operands;
   const Operation& row = operation(node.op);
-  const Interval result = row.bound(operands[0], operands[1], operands[2]);
-  if (node.op == Op::floor_divide && !integers) return {result.low - 1, result.high + 1, result.nan};
-  if (node.op == Op::modulo && !integers) return hull(result, hull(Interval::point(0), operands[1]));
-  if (node.op == Op::modulo) return result;
+  const Interval result = row.bound(x, y, z);
+  if (node.op == Op::floor_divide && !integers) return bounds::floor(widen(bounds::divide(x, y, {})), {}, {});
+  if (node.op == Op::modulo)
+    return integers && largest(x) + largest(y) <= kMostPositions ? result : rounded_modulo(x, y);
   const bool exact = row.exact || (integers && node.type == Type::integer && is_exact_integer(result));
   return exact ? result : widen(result);
 }

@@ -30,6 +30,8 @@ Interval monotone(Interval x, F f) {
   return corners({f(x.low), f(x.high)}, x.nan);
 }
 
+bool is_unbounded(Interval x) { return std::isinf(x.low) || std::isinf(x.high); }
+
 bool is_integer(double value) { return std::isfinite(value) && value == std::floor(value); }
 
 }  // namespace
@@ -53,10 +55,13 @@ Interval negate(Interval x, Interval, Interval) { return {-x.high, -x.low, x.nan
 Interval subtract(Interval x, Interval y, Interval) { return add(x, negate(y, {}, {}), {}); }
 
 Interval multiply(Interval x, Interval y, Interval) {
-  const bool nan = x.nan || y.nan;
-  // 0 * inf is NaN in floating point. When one side is exactly a finite number and the other finite, no such
-  // corner exists.
-  return corners({x.low * y.low, x.low * y.high, x.high * y.low, x.high * y.high}, nan);
+  // 0 * inf is NaN, also where the 0 is no corner; next to it lie 0 * finite and small * inf, which the other
+  // corners cover.
+  const bool nan = (x.contains(0) && is_unbounded(y)) || (y.contains(0) && is_unbounded(x));
+  const auto product = [](double a, double b) { return a == 0 || b == 0 ? 0 : a * b; };
+  return corners(
+      {product(x.low, y.low), product(x.low, y.high), product(x.high, y.low), product(x.high, y.high)},
+      nan || x.nan || y.nan);
 }
 
 Interval divide(Interval x, Interval y, Interval) {
@@ -70,8 +75,8 @@ Interval floor_divide(Interval x, Interval y, Interval) { return floor(divide(x,
 
 Interval modulo(Interval x, Interval y, Interval) {
   if (y.low <= 0 && y.high >= 0) return Interval::everything();
-  const bool nan = x.nan || y.nan || std::isinf(x.low) || std::isinf(x.high);
-  if (y.is_point() && std::isfinite(x.low) && std::isfinite(x.high)) {
+  const bool nan = x.nan || y.nan || is_unbounded(x) || is_unbounded(y);
+  if (y.is_point() && !is_unbounded(x) && !is_unbounded(y)) {
     const double first = std::floor(x.low / y.low), last = std::floor(x.high / y.low);
     if (first == last) return corners({x.low - y.low * first, x.high - y.low * first}, nan);
   }
@@ -83,9 +88,11 @@ Interval power(Interval x, Interval y, Interval) {
   const bool nan = x.nan || y.nan;
   if (x.low >= 0) {
     // exp(y log x) is monotone in each operand, so the extremes are at the corners.
-    return corners(
+    Interval result = corners(
         {std::pow(x.low, y.low), std::pow(x.low, y.high), std::pow(x.high, y.low), std::pow(x.high, y.high)},
         nan);
+    if (x.low == 0 && y.low <= -1) result = hull(result, {});  // a zero has a sign, and 1 / -0 is -inf
+    return result;
   }
   if (!y.is_point() || !is_integer(y.low)) return Interval::everything();
   const bool even = std::fmod(y.low, 2) == 0;

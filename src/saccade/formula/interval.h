@@ -12,8 +12,11 @@ struct Interval {
   double high = std::numeric_limits<double>::infinity();
   bool nan = false;  // the value may also be NaN
 
-  static constexpr Interval point(double value) { return {value, value, value != value}; }
   static constexpr Interval everything() { return {.nan = true}; }
+  // The bounds are never NaN themselves: minima and maxima of them would lose the other operand.
+  static constexpr Interval point(double value) {
+    return value == value ? Interval{value, value, false} : everything();
+  }
   static constexpr Interval boolean(bool may_be_false, bool may_be_true) {
     return {may_be_false ? 0.0 : 1.0, may_be_true ? 1.0 : 0.0, false};
   }
