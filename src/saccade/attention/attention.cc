@@ -22,6 +22,19 @@ AttentionImpl::AttentionImpl(Formula formula, AttentionOptions options)
   create_host_expressions();
 }
 
+AttentionImpl::AttentionImpl(Formula formula, const AttentionImpl& owner)
+    : formula_(std::move(formula)), options_(owner.options_), hosts_(owner.hosts_) {
+  const auto learned = owner.named_parameters(false);
+  for (const TableInfo& table : formula_.plan().tables) {
+    if (!table.learned()) continue;
+    // Host expressions refer to params by their place in the plan.
+    invariant(owner.formula_.plan().table_index(table.name) == formula_.plan().table_index(table.name),
+              "attention: a formula that shares its params has others than their owner");
+    register_parameter(table.name, learned[table.name], learned[table.name].requires_grad());
+  }
+  for (const auto& [name, host] : hosts_) register_module(name, host);
+}
+
 void AttentionImpl::create_parameters() {
   for (const TableInfo& table : formula_.plan().tables) {
     if (table.source != TableInfo::Source::param) continue;
@@ -69,8 +82,16 @@ void AttentionImpl::clamp_parameters() {
       named_parameters(false)[table.name].clamp_(table.low, table.high);
 }
 
-PathChoice AttentionImpl::path() const {
-  return {Path::reference, "the reference is the only path of this build"};
+std::string_view name_of(Path path) {
+  switch (path) {
+    case Path::reference:
+      return "reference";
+  }
+  return "";
+}
+
+PathChoice choose_path(const Formula&) {
+  return {Path::reference, "plain tensor operations that hold the n x n map; the only path of this build"};
 }
 
 Tensor AttentionImpl::forward(const Tensor& query, const Tensor& key, const Tensor& value,

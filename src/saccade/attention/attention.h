@@ -35,15 +35,21 @@ struct AttentionCall {
   double dropout = 0;  // of the weights
 };
 
+// Which implementation runs the pairs, and why.
 enum class Path { reference };
+std::string_view name_of(Path path);
 struct PathChoice {
   Path path;
   std::string reason;
 };
+PathChoice choose_path(const Formula& formula);
 
 class AttentionImpl : public torch::nn::Module {
  public:
   AttentionImpl(Formula formula, AttentionOptions options);
+  // Another formula over the learned values of `owner`, which both then share. It must learn the same things,
+  // as a formula does that was made from the owner's by adding a mask.
+  AttentionImpl(Formula formula, const AttentionImpl& owner);
 
   // query [batch, heads, queries, head_dim], key [batch, kv_heads, keys, head_dim], value [batch, kv_heads,
   // keys, any width].
@@ -64,9 +70,10 @@ class AttentionImpl : public torch::nn::Module {
 
   const Formula& formula() const { return formula_; }
   const AttentionOptions& options() const { return options_; }
-  PathChoice path() const;
+  PathChoice path() const { return choose_path(formula_); }
 
- protected:
+  // --- the two halves of a call, for whoever looks inside ---
+
   // Everything per token: host expressions, rotary embedding, cache. Virtual, like the next one, so that
   // tests can plant faults.
   virtual PairInputs prepare(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,

@@ -1,0 +1,19 @@
+// Comparing tensors for checks: the largest difference, with its place, in words.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <string>
+#include <string_view>
+
+namespace saccade {
+
+// Empty if `found` equals `expected` within `tolerance` times the larger of 1 and the largest expected
+// magnitude; infinities and NaN must agree exactly. Otherwise a sentence with the worst element.
+std::string difference(std::string_view what, const at::Tensor& found, const at::Tensor& expected,
+                       double tolerance);
+
+// Empty if every element is finite.
+std::string not_finite(std::string_view what, const at::Tensor& found);
+
+}  // namespace saccade

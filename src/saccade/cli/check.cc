@@ -1,0 +1,129 @@
+// `saccade check`: the conformance suite on a formula, one line per check.
+#include "saccade/base/error.h"
+#include "saccade/base/json.h"
+#include "saccade/base/log.h"
+#include "saccade/base/text.h"
+#include "saccade/certify/conformance.h"
+#include "saccade/cli/command.h"
+#include "saccade/cli/formula_options.h"
+#include "saccade/cli/output.h"
+#include "saccade/formula/mechanisms.h"
+
+namespace saccade {
+namespace {
+
+struct Options {
+  FormulaOptions formula;
+  bool all = false;
+  std::vector<std::string> only;
+  std::string only_case;
+  bool list = false;
+  bool json = false;
+};
+
+std::string_view word(Outcome outcome) {
+  return outcome == Outcome::passed ? "ok" : outcome == Outcome::failed ? "FAILED" : "n/a";
+}
+
+// What to type to see this failure again.
+std::string rerun_command(const Options& options, const std::string& file, const CheckResult& result) {
+  std::string command = fmt::format("saccade check {} --only {}", file, result.name);
+  if (result.failing) command += " --case " + to_string(*result.failing);
+  for (const std::string& pair : options.formula.set) command += " --set " + pair;
+  return command;
+}
+
+void show(const Options& options, const std::string& file, const CheckResult& result) {
+  switch (result.outcome) {
+    case Outcome::passed:
+      print("  {:<7}{:<20} {} ({})\n", word(result.outcome), result.name, result.promise,
+            plural(result.cases, "case"));
+      break;
+    case Outcome::not_applicable:
+      print("  {:<7}{:<20} {}\n", word(result.outcome), result.name, result.detail);
+      break;
+    case Outcome::failed:
+      print("  {:<7}{:<20} {}\n", word(result.outcome), result.name, result.promise);
+      print("           {}\n", result.detail);
+      if (result.failing) print("           smallest case: {}\n", describe(*result.failing));
+      print("           again: {}\n", rerun_command(options, file, result));
+      break;
+  }
+}
+
+Json to_json(const Options& options, const std::string& file, const CheckResult& result) {
+  Json json{{"check", result.name},
+            {"outcome", word(result.outcome)},
+            {"promise", result.promise},
+            {"cases", result.cases}};
+  if (!result.detail.empty()) json["detail"] = result.detail;
+  if (result.failing) json["case"] = to_string(*result.failing);
+  if (result.outcome == Outcome::failed) json["again"] = rerun_command(options, file, result);
+  return json;
+}
+
+bool check_one(const Options& options, const std::string& file, Json& report) {
+  const Formula formula = options.formula.load(file);
+  for (const std::string& warning : formula.plan().warnings) log::warn("{}: {}", file, warning);
+  if (!options.json) print("{}{}\n", file, formula.summary().empty() ? "" : ": " + formula.summary());
+  ConformanceOptions conformance{.only = options.only};
+  if (!options.only_case.empty()) conformance.only_case = parse_case(options.only_case);
+  conformance.on_result = [&](const CheckResult& result) {
+    if (!options.json) {
+      show(options, file, result);
+      flush_output();
+    }
+  };
+  const std::vector<CheckResult> results = run_conformance({.formula = formula}, conformance);
+  int64_t counts[3] = {0, 0, 0};
+  Json checks = Json::array();
+  for (const CheckResult& result : results) {
+    ++counts[static_cast<size_t>(result.outcome)];
+    checks.push_back(to_json(options, file, result));
+  }
+  if (!options.json) print("  {} passed, {} failed, {} not applicable\n\n", counts[0], counts[1], counts[2]);
+  report.push_back({{"formula", file}, {"passed", passed(results)}, {"checks", checks}});
+  return passed(results);
+}
+
+ExitCode run(const Options& options) {
+  if (options.list) {
+    Table table({"check", "what it promises"});
+    for (const Check& check : checks()) table.add({std::string(check.name), std::string(check.promise)});
+    write_output(table.print());
+    return ExitCode::success;
+  }
+  std::vector<std::string> files = options.formula.files;
+  if (options.all)
+    for (const EmbeddedMechanism& mechanism : embedded_mechanisms()) files.emplace_back(mechanism.name);
+  require(!files.empty(), "check: no formula given; name a file or a shipped mechanism, or use --all");
+  Json report = Json::array();
+  std::vector<std::string> failed;
+  // Errors in any file are found before minutes are spent on the others.
+  for (const std::string& file : files) options.formula.load(file);
+  for (const std::string& file : files)
+    if (!check_one(options, file, report)) failed.push_back(file);
+  if (options.json)
+    print("{}\n", dump(report, 2));
+  else if (files.size() > 1)
+    print("{} checked: {}\n", plural(static_cast<int64_t>(files.size()), "formula"),
+          failed.empty() ? "all conform" : "these do not conform: " + join(failed, ", "));
+  return failed.empty() ? ExitCode::success : ExitCode::check_failed;
+}
+
+}  // namespace
+
+Work declare_check(CLI::App& app) {
+  const auto options = std::make_shared<Options>();
+  options->formula.declare(app, true);
+  app.add_flag("--all", options->all, "Check every shipped mechanism");
+  app.add_option("--only", options->only, "Run these checks only")->type_name("CHECK");
+  app.add_option("--case", options->only_case,
+                 "Run this case instead of the table, as printed after a failure")
+      ->type_name("CASE");
+  app.add_flag("--list", options->list, "List the checks");
+  app.add_flag("--json", options->json, "Print JSON");
+  return [options] { return run(*options); };
+}
+
+}  // namespace saccade
