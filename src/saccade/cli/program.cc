@@ -2,6 +2,8 @@
 // to be understood here, and errors can then name the nearest command or option.
 #include "saccade/cli/program.h"
 
+#include <c10/util/Exception.h>
+
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <new>
@@ -127,6 +129,9 @@ ExitCode run_program(std::span<const std::string> arguments, std::span<const Com
   } catch (const std::bad_alloc&) {
     log::error("out of memory");
     return ExitCode::wrong_input;
+  } catch (const c10::Error& error) {
+    log::error("internal error: LibTorch: {}", error.what_without_backtrace());
+    return ExitCode::internal;
   } catch (const std::exception& error) {
     log::error("{}", error.what());
     return ExitCode::internal;

@@ -1,5 +1,6 @@
 #include "saccade/cli/program.h"
 
+#include <c10/util/Exception.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -33,6 +34,7 @@ Work declare_echo(CLI::App& app) {
     log::debug("printed");
     if (options->ending == "error") fail("n is {}", -1);
     if (options->ending == "memory") throw std::bad_alloc();
+    TORCH_CHECK(options->ending != "torch", "sizes do not match");
     invariant(options->ending != "invariant", "two is odd");
     return options->ending == "no" ? ExitCode::check_failed : ExitCode::success;
   };
@@ -134,6 +136,9 @@ TEST(Program, TellsUsersMistakesFromItsOwn) {
   const Result ours = run({"echo", "x", "--ending=invariant"});
   EXPECT_EQ(ours.code, ExitCode::internal);
   EXPECT_THAT(ours.err, StartsWith("error: internal error: two is odd"));
+  const Result torch = run({"echo", "x", "--ending=torch"});
+  EXPECT_EQ(torch.code, ExitCode::internal);
+  EXPECT_EQ(torch.err, "error: internal error: LibTorch: sizes do not match\n") << "without the stack";
 }
 
 TEST(Program, VerboseShowsMoreAndQuietLess) {
