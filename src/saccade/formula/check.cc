@@ -12,6 +12,10 @@
 namespace saccade {
 namespace {
 
+constexpr int64_t kLongest = 1 << 24;  // positions above it are not exact in single precision
+
+bool is_length(double n) { return n >= 1 && n <= kLongest && n == std::floor(n); }
+
 class Checker {
  public:
   Checker(const Syntax& syntax, const Overrides& overrides, Diagnostics& diagnostics)
@@ -67,10 +71,10 @@ class Checker {
 
   void check_overrides() {
     std::vector<std::string> names{"n"};
-    for (const Statement& statement : syntax_.statements)
-      if (statement.kind == Statement::Kind::constant) names.push_back(statement.name);
+    for (const auto& [name, statement] : statements_)
+      if (statement->kind == Statement::Kind::constant && name != "n") names.push_back(name);
     for (const auto& [name, value] : overrides_) {
-      if (std::ranges::find(names, name) == names.end()) {
+      if (std::ranges::find(names, name) == names.end() && !syntax_.broken.contains(name)) {
         const auto near = nearest(name, names);
         diagnostics_.report({0, 0}, "cannot set '{}': {}", name,
                             near ? fmt::format("did you mean '{}'?", *near)
@@ -80,9 +84,9 @@ class Checker {
       }
       if (!std::isfinite(value))
         diagnostics_.report({0, 0}, "cannot set '{}' to {}: expected a finite number", name, value);
-      if (name == "n" && (value < 1 || value != std::floor(value) || value > 1 << 24))
-        diagnostics_.report({0, 0}, "cannot set n to {}: expected a whole number of keys from 1 to 16777216",
-                            value);
+      else if (name == "n" && !is_length(value))
+        diagnostics_.report({0, 0}, "cannot set n to {}: expected a whole number of keys from 1 to {}", value,
+                            kLongest);
     }
   }
 
@@ -99,9 +103,10 @@ class Checker {
     if (!value) return;
     const auto override = overrides_.find(statement.name);
     plan_.constants.emplace_back(statement.name, override == overrides_.end() ? *value : override->second);
-    if (statement.name == "n" && (plan_.constants.back().second < 1 || std::floor(*value) != *value))
+    if (statement.name == "n" && !is_length(*value))
       diagnostics_.report(statement.value->span,
-                          "n is pinned to {}; expected a whole number of keys, at least 1", *value);
+                          "n is pinned to {}; expected a whole number of keys from 1 to {}", *value,
+                          kLongest);
   }
 
   void param(const Statement& statement) {
@@ -178,10 +183,8 @@ class Checker {
 
   HostNames host_names() {
     return [this](const std::string& name) -> HostName {
-      for (const auto& [constant, value] : plan_.constants)
-        if (constant == name) return {.kind = HostName::Kind::number, .number = value};
       const auto found = statements_.find(name);
-      if (found == statements_.end()) return {};
+      if (found == statements_.end()) return unknown_host_name(name);
       const Statement& statement = *found->second;
       if (statement.kind == Statement::Kind::param) {
         for (const Dimension& dimension : statement.dimensions)
@@ -193,10 +196,22 @@ class Checker {
       if (statement.kind == Statement::Kind::constant) {
         const NodeId node = lowering_.resolve(name, statement.name_span);
         if (node != kNoNode) return {.kind = HostName::Kind::number, .number = plan_.graph[node].number};
-        return {.kind = HostName::Kind::unusable, .why = "its value is wrong"};
+        return {.kind = HostName::Kind::broken};
       }
       return {.kind = HostName::Kind::unusable, .why = "only constants, params, x, q and k are known there"};
     };
+  }
+
+  HostName unknown_host_name(const std::string& name) const {
+    if (syntax_.broken.contains(name)) return {.kind = HostName::Kind::broken};
+    std::vector<std::string> candidates(std::begin(kLayerTensors), std::end(kLayerTensors));
+    for (const auto& [known, statement] : statements_)
+      if (statement->kind == Statement::Kind::constant || statement->kind == Statement::Kind::param)
+        candidates.push_back(known);
+    const auto near = nearest(name, candidates);
+    return {
+        .kind = HostName::Kind::unknown,
+        .why = near ? fmt::format("did you mean '{}'?", *near) : "it may use x, q, k, constants and params"};
   }
 
   void vector(const Statement& statement) {
@@ -255,13 +270,12 @@ class Checker {
     if (index < 0) return;
     Graph& graph = plan_.graph;
     const TableInfo& table = plan_.tables[static_cast<size_t>(index)];
-    const Reads implied = table.has(Dimension::Kind::batch) ? kReadsBatch : 0;
-    const NodeId row = graph.read(index, Type::integer, implied | kReadsBatch, {graph.variable(Variable::i)});
-    const NodeId column =
-        graph.read(index, Type::integer, implied | kReadsBatch, {graph.variable(Variable::j)});
+    const NodeId row = graph.read(index, Type::integer, table.implied(), {graph.variable(Variable::i)});
+    const NodeId column = graph.read(index, Type::integer, table.implied(), {graph.variable(Variable::j)});
     const NodeId distance = graph.apply(Op::subtract, {row, column});
     graph.set_positions(row, column, distance);
     lowering_.mark_used("pos");
+    lowering_.forget();
   }
 
   // --- outputs

@@ -1,5 +1,5 @@
 // Building and printing the graph. `intern` makes equal nodes one; `simplify` applies only rewrites that
-// cannot change a value.
+// cannot change a value, but for the sign of a zero.
 #include "saccade/formula/graph.h"
 
 #include <algorithm>
@@ -27,7 +27,7 @@ bool equal_nodes(const Node& a, const Node& b) {
   return a.op == b.op && a.type == b.type && a.symbol == b.symbol && same_number && a.args == b.args;
 }
 
-// An integer expression a*i + b*j + sum of other terms + constant.
+// An integer expression as a sum of terms, each with a factor, and a constant.
 struct Linear {
   std::map<NodeId, double> terms;
   double constant = 0;
@@ -39,7 +39,7 @@ bool to_linear(const Graph& graph, NodeId id, double factor, Linear& result, int
   switch (node.op) {
     case Op::number:
       result.constant += factor * node.number;
-      return true;
+      return std::fabs(node.number) <= 1 << 24;  // larger ones are not exact
     case Op::add:
       return to_linear(graph, node.args[0], factor, result, budget / 2) &&
              to_linear(graph, node.args[1], factor, result, budget / 2);
@@ -51,6 +51,37 @@ bool to_linear(const Graph& graph, NodeId id, double factor, Linear& result, int
     default:
       result.terms[id] += factor;
       return true;
+  }
+}
+
+// Whether terms may cross to the other side or cancel. A quotient by 0 is infinite, and infinities do
+// neither: at most one may be there, and it must stay.
+bool may_move(const Graph& graph, const Linear& linear) {
+  int infinite = 0;
+  for (const auto& [term, factor] : linear.terms) {
+    const bool finite = std::ranges::none_of(graph.reachable({term}), [&](NodeId id) {
+      const Op op = graph[id].op;
+      return op == Op::floor || op == Op::floor_divide || op == Op::modulo ||
+             (op == Op::number && !std::isfinite(graph[id].number));
+    });
+    infinite += finite ? 0 : factor == 0 ? 2 : 1;
+  }
+  return infinite <= 1;
+}
+
+// The comparison with its sides swapped.
+Op mirror(Op op) {
+  switch (op) {
+    case Op::less:
+      return Op::greater;
+    case Op::less_equal:
+      return Op::greater_equal;
+    case Op::greater:
+      return Op::less;
+    case Op::greater_equal:
+      return Op::less_equal;
+    default:
+      return op;
   }
 }
 
@@ -238,25 +269,15 @@ NodeId Graph::compare_positions(Op op, const std::vector<NodeId>& args) {
   if (std::fabs(row_factor) != 1 || row_factor != -column_factor) return kNoNode;
   difference.terms.erase(i);
   difference.terms.erase(j);
-  NodeId right = number(-difference.constant, Type::integer);
+  if (!may_move(*this, difference)) return kNoNode;
+  const bool mirrored = row_factor < 0;  // -d < c is d > -c
+  NodeId right = number(mirrored ? difference.constant : 0 - difference.constant, Type::integer);
   for (const auto& [term, factor] : difference.terms) {
     if (factor == 0) continue;
-    NodeId scaled = apply(Op::multiply, {number(std::fabs(factor), Type::integer), term});
-    right = apply(factor > 0 ? Op::subtract : Op::add, {right, scaled});
+    const NodeId scaled = apply(Op::multiply, {number(std::fabs(factor), Type::integer), term});
+    right = apply((factor > 0) == mirrored ? Op::add : Op::subtract, {right, scaled});
   }
-  if (row_factor < 0) {  // -d < c is d > -c
-    right = apply(Op::negate, {right});
-    static constexpr std::pair<Op, Op> kMirror[] = {{Op::less, Op::greater},
-                                                    {Op::less_equal, Op::greater_equal},
-                                                    {Op::greater, Op::less},
-                                                    {Op::greater_equal, Op::less_equal}};
-    for (const auto& [from, to] : kMirror)
-      if (op == from) {
-        op = to;
-        break;
-      }
-  }
-  Node node{.op = op, .type = Type::boolean};
+  Node node{.op = mirrored ? mirror(op) : op, .type = Type::boolean};
   node.args = {d, right};
   return intern(std::move(node));
 }

@@ -83,6 +83,7 @@ class Graph {
     column_ = column;
     distance_ = distance;
   }
+  bool has_position_input() const { return distance_ != kNoNode; }
   NodeId row() { return row_ == kNoNode ? variable(Variable::i) : row_; }
   NodeId column() { return column_ == kNoNode ? variable(Variable::j) : column_; }
   NodeId distance() { return distance_ == kNoNode ? variable(Variable::d) : distance_; }

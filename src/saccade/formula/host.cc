@@ -79,13 +79,11 @@ class HostChecker {
       case HostName::Kind::unusable:
         return refuse(expression, "'{}' cannot be used in a {}: {}", name, kind(), found.why);
       case HostName::Kind::unknown:
+        return refuse(expression, "unknown name '{}' in a {}; {}", name, kind(), found.why);
+      case HostName::Kind::broken:
         break;
     }
-    static constexpr std::string_view kKnown[] = {"q", "k", "x"};
-    const auto near = nearest(name, kKnown);
-    return refuse(
-        expression, "unknown name '{}' in a {}; {}", name, kind(),
-        near ? fmt::format("did you mean '{}'?", *near) : "it may use x, q, k, constants and params");
+    return nullptr;
   }
 
   HostPtr arithmetic(const Expression& expression) {

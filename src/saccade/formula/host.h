@@ -54,11 +54,11 @@ std::span<const HostOperation> host_operations();
 
 // What a name in a host expression may refer to besides x, q and k.
 struct HostName {
-  enum class Kind { unknown, number, param, unusable };
+  enum class Kind { unknown, number, param, unusable, broken };
   Kind kind = Kind::unknown;
   double number = 0;
   int table = -1;
-  std::string why;  // for unusable
+  std::string why;  // for unknown and unusable; what is broken has been reported
 };
 using HostNames = std::function<HostName(const std::string&)>;
 

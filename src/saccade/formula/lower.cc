@@ -31,7 +31,8 @@ std::string_view describe(Type type) {
 
 NodeId Lowering::resolve(const std::string& name, Span span) {
   used_.insert(name);
-  if (const auto known = resolved_.find(name); known != resolved_.end()) return known->second;
+  const std::pair key{name, slots_ && plan_.graph.has_position_input()};
+  if (const auto known = resolved_.find(key); known != resolved_.end()) return known->second;
   if (std::ranges::find(open_, name) != open_.end()) {
     std::string path;
     for (auto it = std::ranges::find(open_, name); it != open_.end(); ++it) path += *it + " -> ";
@@ -41,7 +42,10 @@ NodeId Lowering::resolve(const std::string& name, Span span) {
   open_.push_back(name);
   const NodeId node = resolve_new(name, span);
   open_.pop_back();
-  return resolved_[name] = node;
+  if (node != kNoNode && !key.second && !is_output(name) && statements_.contains(name) &&
+      statements_.at(name)->kind == Statement::Kind::let)
+    plan_.lets.emplace_back(name, node);
+  return resolved_[key] = node;
 }
 
 NodeId Lowering::resolve_new(const std::string& name, Span span) {
@@ -57,7 +61,8 @@ NodeId Lowering::resolve_new(const std::string& name, Span span) {
         const auto value = constant_value(*statement.value, "a constant");
         if (!value) return kNoNode;
         const double chosen = override == overrides_.end() ? *value : override->second;
-        return graph.number(chosen, chosen == std::floor(chosen) ? Type::integer : Type::real);
+        const bool whole = std::isfinite(chosen) && chosen == std::floor(chosen);
+        return graph.number(chosen, whole ? Type::integer : Type::real);
       }
       case Statement::Kind::param:
       case Statement::Kind::input:
@@ -68,12 +73,10 @@ NodeId Lowering::resolve_new(const std::string& name, Span span) {
                             name, name);
         return kNoNode;
       case Statement::Kind::stream:
+        diagnostics_.report(span, "'{}' is a stream and cannot be used here", name);
         return kNoNode;
-      case Statement::Kind::let: {
-        const NodeId node = lower(*statement.value);
-        if (node != kNoNode && !is_output(name)) plan_.lets.emplace_back(name, node);
-        return node;
-      }
+      case Statement::Kind::let:
+        return lower(*statement.value);
     }
   }
   if (name == "mask") return graph.boolean(true);
@@ -94,19 +97,19 @@ NodeId Lowering::length() {
 
 void Lowering::unknown_name(const std::string& name, Span span) {
   if (broken_.contains(name)) return;
+  if (find_call(name) || find_norm(name)) {
+    diagnostics_.report(span, "'{}' is a function; write {}(...)", name, name);
+    return;
+  }
+  if (is_layer_tensor(name)) {
+    diagnostics_.report(span, "'{}' is a tensor of the layer; only vector, token and stream can use it",
+                        name);
+    return;
+  }
   std::vector<std::string> candidates(broken_.begin(), broken_.end());
   for (const auto& [known, statement] : statements_) candidates.push_back(known);
   for (std::string_view builtin : kBuiltins) candidates.emplace_back(builtin);
-  const auto near = nearest(name, candidates);
-  if (near)
-    diagnostics_.report(span, "unknown name '{}'; did you mean '{}'?", name, *near);
-  else if (find_call(name) || find_norm(name))
-    diagnostics_.report(span, "'{}' is a function; write {}(...)", name, name);
-  else if (is_layer_tensor(name))
-    diagnostics_.report(span, "'{}' is a tensor of the layer; only vector, token and stream can use it",
-                        name);
-  else
-    diagnostics_.report(span, "unknown name '{}'", name);
+  diagnostics_.report(span, "unknown name '{}'{}", name, did_you_mean(name, candidates));
 }
 
 // An expression that must be a number without a norm in it.
@@ -320,11 +323,12 @@ NodeId Lowering::read(const std::string& name, const Expression* subscript, Span
   const int index = plan_.table_index(name);
   if (index < 0) {
     if (declared || is_builtin(name)) {
-      const bool pending = declared && found->second->kind != Statement::Kind::let;
-      if (!pending)
-        diagnostics_.report(span, "'{}' is not a table and cannot be subscripted", name);
+      using Kind = Statement::Kind;
+      const Kind kind = declared ? found->second->kind : Kind::let;
+      if (kind == Kind::param || kind == Kind::input || kind == Kind::token)
+        diagnostics_.report(span, "'{}' cannot be used here", name);  // it is declared later
       else
-        diagnostics_.report(span, "'{}' cannot be used here", name);
+        diagnostics_.report(span, "'{}' is not a table and cannot be subscripted", name);
     } else {
       unknown_name(name, span);
     }
@@ -347,14 +351,7 @@ NodeId Lowering::read(const std::string& name, const Expression* subscript, Span
   for (size_t place = 0; place < wanted.size(); ++place)
     subscripts.push_back(lower_subscript(wanted[place], *subscript->arguments[place]));
   if (std::ranges::find(subscripts, kNoNode) != subscripts.end()) return kNoNode;
-  Reads implied = 0;
-  if (table.has(Dimension::Kind::head)) implied |= kReadsHead;
-  // An input may always differ between the sequences of a batch, whether or not its declaration says so.
-  if (table.has(Dimension::Kind::batch) || table.source == TableInfo::Source::token ||
-      table.has(Dimension::Kind::token) || table.has(Dimension::Kind::query) ||
-      table.has(Dimension::Kind::key))
-    implied |= kReadsBatch;
-  return plan_.graph.read(index, table.type, implied, std::move(subscripts));
+  return plan_.graph.read(index, table.type, table.implied(), std::move(subscripts));
 }
 
 NodeId Lowering::lower_subscript(const Dimension& dimension, const Expression& expression) {
@@ -391,6 +388,10 @@ std::optional<double> Lowering::constant_value(const Expression& expression, std
   if (plan_.graph[node].op != Op::number) {
     diagnostics_.report(expression.span, "{} must be a number; '{}' depends on more than constants", what,
                         print(expression));
+    return std::nullopt;
+  }
+  if (std::isnan(plan_.graph[node].number)) {
+    diagnostics_.report(expression.span, "{} must be a number; '{}' is none", what, print(expression));
     return std::nullopt;
   }
   return plan_.graph[node].number;

@@ -44,6 +44,11 @@ class Lowering {
 
   bool used(const std::string& name) const { return used_.contains(name); }
   void mark_used(const std::string& name) { used_.insert(name); }
+  // What the declarations have resolved may mean something else now: positions have become an input.
+  void forget() {
+    resolved_.clear();
+    plan_.lets.clear();
+  }
 
  private:
   NodeId resolve_new(const std::string& name, Span span);
@@ -65,8 +70,8 @@ class Lowering {
   const std::set<std::string>& broken_;
   const Overrides& overrides_;
   Diagnostics& diagnostics_;
-  std::map<std::string, NodeId> resolved_;
-  std::vector<std::string> open_;  // names being resolved, outermost first
+  std::map<std::pair<std::string, bool>, NodeId> resolved_;  // by name and by what i and j mean in it
+  std::vector<std::string> open_;                            // names being resolved, outermost first
   std::set<std::string> used_;
   std::map<NodeId, bool> has_norm_;
   bool slots_ = false;  // i and j mean places in the sequence, not positions

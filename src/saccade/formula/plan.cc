@@ -19,6 +19,13 @@ std::vector<Dimension> TableInfo::subscripted() const {
   return result;
 }
 
+Reads TableInfo::implied() const {
+  using Kind = Dimension::Kind;
+  // What belongs to tokens differs between the sequences of a batch, whether or not its declaration says so.
+  const bool of_batch = has(Kind::batch) || has(Kind::token) || has(Kind::query) || has(Kind::key);
+  return static_cast<Reads>((has(Kind::head) ? kReadsHead : 0) | (of_batch ? kReadsBatch : 0));
+}
+
 std::vector<NodeId> Plan::outputs() const {
   std::vector<NodeId> result{mask, weights};
   if (scale != kNoNode) result.push_back(scale);

@@ -31,6 +31,8 @@ struct TableInfo {
   // The dimensions that are subscripted in the text: all but batch, head and layer, whose subscripts are
   // implied.
   std::vector<Dimension> subscripted() const;
+  // What the dimensions with implied subscripts add to the dependence of a read.
+  Reads implied() const;
   bool learned() const { return source == Source::param; }
   bool differentiable() const { return type == Type::real; }
 };
