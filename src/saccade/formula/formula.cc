@@ -29,13 +29,13 @@ Formula Formula::parse(std::string_view text, const ParseOptions& options) {
 
 Formula Formula::load(const std::string& file_or_name, const Overrides& set) {
   const bool is_path = file_or_name.find('/') != std::string::npos || file_or_name.ends_with(".attn");
-  if (is_path || std::filesystem::exists(file_or_name))
-    return parse(read_file(file_or_name, Limits::text_bytes), {.name = file_or_name, .set = set});
   std::vector<std::string_view> names;
   for (const EmbeddedMechanism& mechanism : embedded_mechanisms()) {
     if (mechanism.name == file_or_name) return parse(mechanism.text, {.name = file_or_name, .set = set});
     names.push_back(mechanism.name);
   }
+  if (is_path || std::filesystem::is_regular_file(file_or_name))
+    return parse(read_file(file_or_name, Limits::text_bytes), {.name = file_or_name, .set = set});
   const auto near = nearest(file_or_name, names);
   fail("'{}' is neither a file nor a shipped mechanism; {}", file_or_name,
        near ? fmt::format("did you mean '{}'?", *near) : "'saccade mechanisms' lists them");

@@ -21,8 +21,8 @@ class Formula {
  public:
   // Throws FormulaError with all errors of the text.
   static Formula parse(std::string_view text, const ParseOptions& options = {});
-  // A file, or the name of a shipped mechanism such as "alibi". A path is meant when the name has a '/' or
-  // ends in ".attn".
+  // The name of a shipped mechanism such as "alibi", or else a file. The name wins over a file or folder that
+  // is called the same, so that it means the same in every folder; "./alibi" is the file.
   static Formula load(const std::string& file_or_name, const Overrides& set = {});
 
   const std::string& name() const { return data_->name; }

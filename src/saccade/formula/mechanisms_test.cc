@@ -5,6 +5,8 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <filesystem>
+#include <fstream>
 #include <iterator>
 #include <ostream>
 
@@ -74,6 +76,20 @@ TEST(ShippedMechanisms, AreThoseListedHere) {
   for (const Expectation& expectation : kExpectations) listed.push_back(expectation.name);
   for (const EmbeddedMechanism& mechanism : embedded_mechanisms()) embedded.push_back(mechanism.name);
   EXPECT_EQ(embedded, listed);
+}
+
+TEST(ShippedMechanisms, AreFoundBesideAFileOrFolderOfTheSameName) {
+  namespace fs = std::filesystem;
+  const fs::path before = fs::current_path(),
+                 folder = fs::path(testing::TempDir()) / "shipped_mechanisms_test";
+  fs::create_directories(folder / "causal");
+  std::ofstream(folder / "window") << "mask = full\n";
+  fs::current_path(folder);
+  EXPECT_NO_THROW(EXPECT_EQ(Formula::load("causal").print(), "mask = causal\n"));
+  EXPECT_NO_THROW(EXPECT_EQ(Formula::load("window").plan().decoding.ring, 256));
+  EXPECT_NO_THROW(EXPECT_EQ(Formula::load("./window").print(), "mask = full\n"));
+  fs::current_path(before);
+  fs::remove_all(folder);
 }
 
 TEST_P(ShippedMechanism, OpensWithOneSentence) {
