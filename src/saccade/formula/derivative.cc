@@ -2,6 +2,7 @@
 #include "saccade/formula/derivative.h"
 
 #include <map>
+#include <optional>
 
 #include "saccade/base/error.h"
 #include "saccade/formula/parser.h"
@@ -88,10 +89,35 @@ NodeId multiply(Graph& graph, NodeId a, NodeId b) {
   return graph.apply(Op::multiply, {a, b});
 }
 
+// A derivative that is 0 unless a condition holds.
+struct Guarded {
+  NodeId condition, value;
+};
+
+std::optional<Guarded> guarded(Graph& graph, NodeId id) {
+  if (graph[id].op != Op::where) return std::nullopt;
+  const std::vector<NodeId> args = graph[id].args;
+  const bool when_true = is_zero(graph, args[2]);
+  if (!when_true && !is_zero(graph, args[1])) return std::nullopt;
+  const NodeId condition = when_true ? args[0] : graph.apply(Op::logical_not, {args[0]});
+  const NodeId value = when_true ? args[1] : args[2];
+  const auto inner = guarded(graph, value);
+  if (!inner) return Guarded{condition, value};
+  return Guarded{graph.apply(Op::logical_and, {condition, inner->condition}), inner->value};
+}
+
+// A sum of derivatives that are both cut off keeps a condition outside, for `multiply` to find: a value that
+// two choices share must not contribute where neither takes it.
 NodeId add(Graph& graph, NodeId a, NodeId b) {
   if (is_zero(graph, a)) return b;
   if (is_zero(graph, b)) return a;
-  return graph.apply(Op::add, {a, b});
+  const auto left = guarded(graph, a), right = guarded(graph, b);
+  if (!left || !right) return graph.apply(Op::add, {a, b});
+  const NodeId zero = graph.number(0, Type::real);
+  if (left->condition == right->condition)
+    return graph.apply(Op::where, {left->condition, add(graph, left->value, right->value), zero});
+  const NodeId either = graph.apply(Op::logical_or, {left->condition, right->condition});
+  return graph.apply(Op::where, {either, graph.apply(Op::add, {a, b}), zero});
 }
 
 }  // namespace

@@ -96,10 +96,9 @@ class RandomTables {
       case Type::real:
         break;
     }
-    const bool at_bound = random.below(8) == 0;
-    const double inside =
-        std::clamp(at_bound ? (random.below(2) ? -1e9 : 1e9) : random.normal() * 2, table.low, table.high);
-    return static_cast<Real>(static_cast<float>(std::isfinite(inside) ? inside : 0));
+    const double bound = random.below(2) ? table.low : table.high;
+    const bool at_bound = std::isfinite(bound) && random.below(4) == 0;
+    return static_cast<float>(at_bound ? bound : std::clamp(random.normal() * 2, table.low, table.high));
   }
 
   std::vector<std::vector<Real>> contents_;

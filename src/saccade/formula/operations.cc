@@ -36,7 +36,7 @@ constexpr Operation kOperations[] = {
      TypeRule::to_real,
      false,
      bounds::divide,
-     {"1 / y", "-x / (y * y)", ""},
+     {"1 / y", "-(x / y) / y", ""},
      "Quotient; always a real number.",
      "abs(d) / n",
      kMultiplyLevel},
