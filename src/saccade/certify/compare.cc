@@ -3,18 +3,29 @@
 
 #include "saccade/attention/shapes.h"
 #include "saccade/base/error.h"
+#include "saccade/base/text.h"
 
 namespace saccade {
 namespace {
 
-std::string place_text(int64_t flat, const at::Tensor& tensor) {
-  std::string text;
-  int64_t rest = flat;
-  for (int64_t dimension = tensor.dim() - 1; dimension >= 0; --dimension) {
-    text = std::to_string(rest % tensor.size(dimension)) + (text.empty() ? "" : ", ") + text;
+// "the output at [head, query]" and element 5 become "the output at [head 1, query 2]".
+std::string name_place(std::string_view what, int64_t flat, const at::Tensor& tensor) {
+  std::vector<int64_t> place(static_cast<size_t>(tensor.dim()));
+  for (int64_t dimension = tensor.dim() - 1, rest = flat; dimension >= 0; --dimension) {
+    place[static_cast<size_t>(dimension)] = rest % tensor.size(dimension);
     rest /= tensor.size(dimension);
   }
-  return "[" + text + "]";
+  const size_t bracket = what.ends_with(']') ? what.rfind('[') : std::string_view::npos;
+  std::string names(bracket == std::string_view::npos ? ""
+                                                      : what.substr(bracket + 1, what.size() - bracket - 2));
+  std::vector<std::string> parts;
+  for (int64_t index : place) {
+    const size_t comma = std::min(names.find(", "), names.size());
+    const std::string name = names.substr(0, comma);
+    names = names.substr(std::min(comma + 2, names.size()));
+    parts.push_back(name.empty() ? std::to_string(index) : fmt::format("{} {}", name, index));
+  }
+  return fmt::format("{} [{}]", trim(what.substr(0, bracket)), join(parts, ", "));
 }
 
 }  // namespace
@@ -44,7 +55,7 @@ std::string difference(std::string_view what, const at::Tensor& found, const at:
     worst_error = error;
   }
   if (worst < 0) return "";
-  return fmt::format("{} {} is {:.6g}; expected {:.6g}", what, place_text(worst, found), x[worst], y[worst]);
+  return fmt::format("{} is {:.6g}; expected {:.6g}", name_place(what, worst, found), x[worst], y[worst]);
 }
 
 std::string not_finite(std::string_view what, const at::Tensor& found) {
@@ -52,7 +63,7 @@ std::string not_finite(std::string_view what, const at::Tensor& found) {
   const double* x = flat.data_ptr<double>();
   for (int64_t index = 0; index < flat.numel(); ++index)
     if (!std::isfinite(x[index]))
-      return fmt::format("{} {} is {}; expected a finite number", what, place_text(index, found), x[index]);
+      return fmt::format("{} is {}; expected a finite number", name_place(what, index, found), x[index]);
   return "";
 }
 

@@ -9,7 +9,8 @@
 namespace saccade {
 
 // Empty if `found` equals `expected` within `tolerance` times the larger of 1 and the largest expected
-// magnitude; infinities and NaN must agree exactly. Otherwise a sentence with the worst element.
+// magnitude; infinities and NaN must agree exactly. Otherwise a sentence with the worst element. `what` may
+// end with the dimensions' names, as in "the output at [head, query]"; the place is then told with them.
 std::string difference(std::string_view what, const at::Tensor& found, const at::Tensor& expected,
                        double tolerance);
 

@@ -191,7 +191,7 @@ TEST_P(PlantedFault, IsNotInTheHonestMechanism) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Suite, PlantedFault, testing::ValuesIn(kFaults),
-                         [](const testing::TestParamInfo<Fault>& info) { return info.param.name; });
+                         [](const auto& test) { return test.param.name; });
 
 }  // namespace
 }  // namespace saccade

@@ -156,9 +156,12 @@ void randomise_parameters(AttentionImpl& attention, int64_t seed) {
     Tensor parameter = entry.value();
     const Tensor noise =
         normal_tensor(parameter.sizes(), seed, "parameter " + entry.key(), parameter.scalar_type());
-    parameter.add_(0.3 * noise);
     const int table = plan.table_index(entry.key());
-    if (table < 0) continue;
+    if (table < 0) {  // a weight of a host expression, which torch's own generator has filled
+      parameter.copy_(0.4 * noise);
+      continue;
+    }
+    parameter.add_(0.3 * noise);
     // Stay inside the bounds, away from them by a little: the bounds themselves are a check of their own.
     const TableInfo& info = plan.tables[static_cast<size_t>(table)];
     const double margin = std::isfinite(info.high - info.low) ? 0.01 * (info.high - info.low) : 0.01;

@@ -18,6 +18,7 @@ struct Options {
   std::vector<std::string> only;
   std::string only_case;
   bool list = false;
+  bool brief = false;
   bool json = false;
 };
 
@@ -65,14 +66,14 @@ Json to_json(const Options& options, const std::string& file, const CheckResult&
 bool check_one(const Options& options, const std::string& file, Json& report) {
   const Formula formula = options.formula.load(file);
   for (const std::string& warning : formula.plan().warnings) log::warn("{}: {}", file, warning);
-  if (!options.json) print("{}{}\n", file, formula.summary().empty() ? "" : ": " + formula.summary());
+  const bool talk = !options.json && !options.brief;
+  if (talk) print("{}{}\n", file, formula.summary().empty() ? "" : ": " + formula.summary());
   ConformanceOptions conformance{.only = options.only};
   if (!options.only_case.empty()) conformance.only_case = parse_case(options.only_case);
   conformance.on_result = [&](const CheckResult& result) {
-    if (!options.json) {
+    if (talk || (options.brief && !options.json && result.outcome == Outcome::failed))
       show(options, file, result);
-      flush_output();
-    }
+    if (talk) flush_output();
   };
   const std::vector<CheckResult> results = run_conformance({.formula = formula}, conformance);
   int64_t counts[3] = {0, 0, 0};
@@ -81,7 +82,13 @@ bool check_one(const Options& options, const std::string& file, Json& report) {
     ++counts[static_cast<size_t>(result.outcome)];
     checks.push_back(to_json(options, file, result));
   }
-  if (!options.json) print("  {} passed, {} failed, {} not applicable\n\n", counts[0], counts[1], counts[2]);
+  const std::string counted =
+      fmt::format("{} passed, {} failed, {} not applicable", counts[0], counts[1], counts[2]);
+  if (talk)
+    print("  {}\n\n", counted);
+  else if (!options.json)
+    print("{:<16} {}\n", file, counted);
+  flush_output();
   report.push_back({{"formula", file}, {"passed", passed(results)}, {"checks", checks}});
   return passed(results);
 }
@@ -121,6 +128,7 @@ Work declare_check(CLI::App& app) {
   app.add_option("--case", options->only_case,
                  "Run this case instead of the table, as printed after a failure")
       ->type_name("CASE");
+  app.add_flag("--brief", options->brief, "Print one line per formula, and failures");
   app.add_flag("--list", options->list, "List the checks");
   app.add_flag("--json", options->json, "Print JSON");
   return [options] { return run(*options); };

@@ -3,9 +3,11 @@
 
 namespace saccade {
 
+Work declare_bench(CLI::App& app);
 Work declare_check(CLI::App& app);
 Work declare_explain(CLI::App& app);
 Work declare_info(CLI::App& app);
+Work declare_language(CLI::App& app);
 Work declare_mechanisms(CLI::App& app);
 
 std::span<const Command> commands() {
@@ -15,6 +17,10 @@ std::span<const Command> commands() {
        "saccade explain mine.attn --length 8192", declare_explain},
       {"mechanisms", "List the shipped formulas, or print one", "saccade mechanisms alibi",
        declare_mechanisms},
+      {"bench", "Measure formulas beside torch's own attention", "saccade bench prior --length 512",
+       declare_bench},
+      {"language", "Print the reference of the formula language", "saccade language | less",
+       declare_language},
       {"info", "Show what this build can do on this machine", "saccade info --json", declare_info},
   };
   return kCommands;
