@@ -1,0 +1,84 @@
+// Works on the syntax tree and leaves names, types and analysis to the parser of ordinary text.
+#include "saccade/formula/augment.h"
+
+#include <map>
+#include <set>
+
+#include "saccade/base/text.h"
+
+namespace saccade {
+namespace {
+
+class Augmentation {
+ public:
+  explicit Augmentation(const Formula& formula) : formula_(formula) {
+    for (const Statement& statement : formula.syntax().statements) taken_.insert(statement.name);
+  }
+
+  MaskedFormula run(PairMask kind) {
+    const std::string input = new_name("attn_mask"), pair = input + "[i, j]";
+    const bool added = kind == PairMask::added;
+    if (added) plan_renames();
+    // What is hidden is hidden by the mask. An infinite score would not do it: sign, tanh and squares make
+    // finite or positive numbers of it.
+    const std::string allowed = added ? pair + " > -inf" : pair;
+    std::vector<std::string> lines{
+        fmt::format("input {}[batch, head, query, key]{}", input, added ? "" : ": bool")};
+    for (Statement statement : formula_.syntax().statements) {
+      if (statement.kind == Statement::Kind::let) statement.value = renamed(statement.value);
+      lines.push_back(statement.name == "mask"
+                          ? fmt::format("mask = ({}) and {}", print(*statement.value), allowed)
+                          : print(statement));
+    }
+    if (!taken_.contains("mask")) lines.push_back("mask = " + allowed);
+    if (added && !taken_.contains("score") && !taken_.contains("weights"))
+      lines.push_back("score = " + rename("s"));
+    for (const std::string& stream : used_)
+      lines.push_back(fmt::format("{} = {} + where({}, {}, 0)", renames_.at(stream), stream, allowed, pair));
+    return {Formula::parse(join(lines, "\n") + "\n", {.name = formula_.name(), .set = formula_.overrides()}),
+            input};
+  }
+
+ private:
+  std::string new_name(std::string name) {
+    while (taken_.contains(name)) name += "_";
+    taken_.insert(name);
+    return name;
+  }
+
+  void plan_renames() {
+    for (const StreamInfo& stream : formula_.plan().streams)
+      renames_[stream.name] = new_name(stream.name + "_masked");
+  }
+
+  const std::string& rename(const std::string& stream) {
+    used_.insert(stream);
+    return renames_.at(stream);
+  }
+
+  ExpressionPtr renamed(const ExpressionPtr& expression) {
+    if (renames_.empty() || !expression) return expression;
+    auto result = std::make_shared<Expression>(*expression);
+    if (result->kind == Expression::Kind::name) {
+      // Where the formula gives no score, that name stands for s.
+      const std::string name = result->name == "score" && !taken_.contains("score") ? "s" : result->name;
+      if (renames_.contains(name)) result->name = rename(name);
+    }
+    for (ExpressionPtr& argument : result->arguments) argument = renamed(argument);
+    result->sink = renamed(result->sink);
+    return result;
+  }
+
+  const Formula& formula_;
+  std::set<std::string> taken_;
+  std::map<std::string, std::string> renames_;  // stream -> the stream with the mask added
+  std::set<std::string> used_;                  // streams that the formula reads
+};
+
+}  // namespace
+
+MaskedFormula with_pair_mask(const Formula& formula, PairMask kind) {
+  return Augmentation(formula).run(kind);
+}
+
+}  // namespace saccade

@@ -1,0 +1,25 @@
+// Adds to a formula a mask that is given per call, by writing it into the formula's text. A caller's mask
+// then is an input like any other: gradients, skipped tiles and conformance follow from the formula as
+// always, and no path of attention needs to know of a second kind of mask.
+#pragma once
+
+#include <string>
+
+#include "saccade/formula/formula.h"
+
+namespace saccade {
+
+enum class PairMask {
+  allowed,  // Boolean; false hides the pair
+  added,    // a number added to every scaled dot product, s and further streams alike; -inf hides the pair
+};
+
+struct MaskedFormula {
+  Formula formula;
+  std::string input;  // the new input's name, [batch, head, query, key]: one that the formula did not have
+};
+
+// The formula's params, vectors and tokens stay as they are, under their names and in their order.
+MaskedFormula with_pair_mask(const Formula& formula, PairMask kind);
+
+}  // namespace saccade
