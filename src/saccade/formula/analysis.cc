@@ -141,8 +141,10 @@ bool never_allows(Plan& plan, Interval distance) {
 // minus a constant.
 bool is_past(const Graph& graph, NodeId subscript) {
   const Node& node = graph[subscript];
-  if (node.op == Op::variable) return static_cast<Variable>(node.symbol) != Variable::d;
-  if (node.op == Op::number) return false;  // a fixed place may lie ahead
+  // Of the variables only these two: h or a fixed place may lie ahead.
+  if (node.op == Op::variable)
+    return node.symbol == static_cast<int32_t>(Variable::i) ||
+           node.symbol == static_cast<int32_t>(Variable::j);
   if (node.op == Op::max)
     return graph[node.args[1]].op == Op::number && graph[node.args[1]].number <= 0 &&
            is_past(graph, node.args[0]);

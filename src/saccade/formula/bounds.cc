@@ -115,8 +115,14 @@ Interval Bounds::evaluate(const Node& node) {
   const Operation& row = operation(node.op);
   const Interval result = row.bound(x, y, z);
   if (node.op == Op::floor_divide && !integers) return bounds::floor(widen(bounds::divide(x, y, {})), {}, {});
-  if (node.op == Op::modulo)
-    return integers && largest(x) + largest(y) <= kMostPositions ? result : rounded_modulo(x, y);
+  if (node.op == Op::modulo) {
+    // y * floor(x / y) is no larger than x when both are positive, and otherwise may be larger by |y|.
+    const bool exact = integers && ((x.low >= 0 && y.low > 0) || largest(x) + largest(y) <= kMostPositions);
+    if (!exact) return rounded_modulo(x, y);
+    // A whole remainder never reaches its divisor.
+    if (y.low > 0) return {result.low, std::min(result.high, y.high - 1), result.nan};
+    return {y.high < 0 ? std::max(result.low, y.low + 1) : result.low, result.high, result.nan};
+  }
   const bool exact = row.exact || (integers && node.type == Type::integer && is_exact_integer(result));
   return exact ? result : widen(result);
 }

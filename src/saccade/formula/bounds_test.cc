@@ -42,6 +42,12 @@ TEST(Classify, SortsTilesOfBlocks) {
   EXPECT_EQ(state(mask, {64, 129, 64, 128}), TileState::mixed);
 }
 
+TEST(Classify, KnowsThatARemainderIsBelowItsDivisor) {
+  EXPECT_EQ(state("mask = d % 4 < 4", {0, 64, 0, 64}), TileState::full);
+  EXPECT_EQ(state("mask = d % -4 == -4", {0, 64, 0, 64}), TileState::empty);
+  EXPECT_EQ(state("mask = (d + 0.0) % 4 < 4", {0, 64, 0, 64}), TileState::mixed) << "rounding may reach it";
+}
+
 TEST(Classify, UsesHeadAndLengthWhenTheyAreKnown) {
   const Plan plan = plan_of("mask = d < 32 * (h + 1)");
   const Tile tile{100, 110, 40, 50};  // d is 51 to 69

@@ -80,7 +80,8 @@ Interval modulo(Interval x, Interval y, Interval) {
     const double first = std::floor(x.low / y.low), last = std::floor(x.high / y.low);
     if (first == last) return corners({x.low - y.low * first, x.high - y.low * first}, nan);
   }
-  // Integers below a positive integer never reach it, but the operands' types are not known here: include it.
+  // A remainder comes as close to the divisor as the operands allow; whole numbers are a matter for the
+  // caller.
   return y.low > 0 ? Interval{0, y.high, nan} : Interval{y.low, 0, nan};
 }
 
