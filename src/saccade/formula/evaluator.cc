@@ -57,7 +57,7 @@ void Evaluator<Real>::prepare(const MapShape& shape, int64_t head, int64_t heads
       case Rate::column:
         return shape.keys;
       case Rate::diagonal:
-        return shape.queries + shape.keys - 1;
+        return std::max<int64_t>(0, shape.queries + shape.keys - 1);
       case Rate::constant:
       case Rate::head:
       case Rate::tile:
