@@ -34,7 +34,8 @@ Formula Formula::load(const std::string& file_or_name, const Overrides& set) {
     if (mechanism.name == file_or_name) return parse(mechanism.text, {.name = file_or_name, .set = set});
     names.push_back(mechanism.name);
   }
-  if (is_path || std::filesystem::is_regular_file(file_or_name))
+  std::error_code ignored;  // a name that no file can have is not the name of one
+  if (is_path || std::filesystem::is_regular_file(file_or_name, ignored))
     return parse(read_file(file_or_name, Limits::text_bytes), {.name = file_or_name, .set = set});
   const auto near = nearest(file_or_name, names);
   fail("'{}' is neither a file nor a shipped mechanism; {}", file_or_name,
