@@ -15,17 +15,24 @@ class KvCache {
  public:
   // `ring`: only so many last keys are ever looked at, and older ones may be dropped.
   explicit KvCache(std::optional<int64_t> ring = {}) : ring_(ring) {}
+  // A copy goes its own way: it shares no buffer.
+  KvCache(const KvCache& other);
+  KvCache& operator=(const KvCache& other) { return *this = KvCache(other); }
+  KvCache(KvCache&&) = default;
+  KvCache& operator=(KvCache&&) = default;
 
   // Tokens seen so far: the position of the next one.
   int64_t length() const { return length_; }
   // The position of the oldest token that is still held.
   int64_t first() const { return first_; }
   std::optional<int64_t> ring() const { return ring_; }
+  // Sequences in the batch; 0 before the first token.
+  int64_t batch() const { return length_ == 0 ? 0 : tracks_.begin()->second.size(0); }
   // The bytes of all tokens that are held, and of the buffers that hold them.
   int64_t bytes_held() const;
   int64_t bytes_allocated() const;
 
-  // Forgets everything; the buffers are kept.
+  // Forgets everything: the next sequence may have another batch size and dtype.
   void reset();
   // Forgets the tokens from position `length` on, for example after rejected guesses.
   void crop(int64_t length);
@@ -33,8 +40,8 @@ class KvCache {
   // shrink.
   void reorder(const at::Tensor& indices);
 
-  // --- for Attention: one step appends to every track, then advances
-  // ------------------------------------------------------
+  // --- for Attention: one step makes room, appends to every track, then advances. What a step has appended
+  // counts only once it advances: a step that fails leaves nothing behind.
 
   // Makes room for `count` new tokens, dropping what the ring allows.
   void make_room(int64_t count);
@@ -50,6 +57,8 @@ class KvCache {
   void advance(int64_t count) { length_ += count; }
 
  private:
+  int64_t oldest_needed(int64_t length) const;
+
   std::optional<int64_t> ring_;
   int64_t length_ = 0;
   int64_t first_ = 0;

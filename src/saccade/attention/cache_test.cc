@@ -1,0 +1,230 @@
+// The cache by itself, fed with tokens whose value is their position.
+#include "saccade/attention/cache.h"
+
+#include <gtest/gtest.h>
+
+#include "saccade/attention/testing.h"
+
+namespace saccade {
+namespace {
+
+using test::error_of;
+using test::Seeded;
+using torch::Tensor;
+
+constexpr uint64_t kSeed = 20240608;
+
+// [batch, 1, count, 1]: the position, plus 1000 for each sequence.
+Tensor tokens(int64_t first, int64_t count, int64_t batch = 1) {
+  return (torch::arange(first, first + count).view({1, 1, -1, 1}) +
+          1000 * torch::arange(batch).view({-1, 1, 1, 1}))
+      .to(torch::kDouble);
+}
+
+// One step as Attention takes it; returns what the step sees.
+Tensor step(KvCache& cache, int64_t count, int64_t batch = 1) {
+  cache.make_room(count);
+  const Tensor seen = cache.append("k", tokens(cache.length(), count, batch));
+  cache.advance(count);
+  return seen;
+}
+
+TEST(KvCache, RemembersEveryToken) {
+  Seeded random(kSeed);
+  KvCache cache;
+  EXPECT_EQ(cache.length(), 0);
+  EXPECT_FALSE(cache.has("k"));
+  for (int64_t total = 0; total < 200;) {
+    const int64_t count = random.between(0, 20);
+    EXPECT_TRUE(torch::equal(step(cache, count, 2), tokens(0, total + count, 2)));
+    total += count;
+    EXPECT_EQ(cache.length(), total);
+    EXPECT_EQ(cache.first(), 0);
+    EXPECT_EQ(cache.bytes_held(), total * 2 * 8);
+    EXPECT_GE(cache.bytes_allocated(), cache.bytes_held());
+    EXPECT_LE(cache.bytes_allocated(), std::max<int64_t>(2 * total, 20) * 2 * 8);  // it doubles
+  }
+}
+
+TEST(KvCache, KeepsAtLeastTheRing) {
+  for (const int64_t ring : {1, 2, 3, 7, 40, 300})
+    for (const uint64_t seed : {kSeed, kSeed + 1}) {
+      Seeded random(seed);
+      KvCache cache(ring);
+      for (int64_t total = 0; total < 5 * ring + 50;) {
+        SCOPED_TRACE(fmt::format("ring {}, {} tokens, seed {}", ring, total, seed));
+        const int64_t count = random.between(1, seed == kSeed ? 1 : 9);
+        const Tensor seen = step(cache, count);
+        // The oldest new token sees ring - 1 before it.
+        EXPECT_LE(cache.first(), std::max<int64_t>(0, total - (ring - 1)));
+        EXPECT_TRUE(torch::equal(seen, tokens(cache.first(), total + count - cache.first())));
+        total += count;
+        EXPECT_LE(cache.bytes_allocated(), (4 * ring + 4 * 9 + 16) * 8);
+        EXPECT_LE(cache.bytes_held(), cache.bytes_allocated());
+      }
+    }
+}
+
+// Sliding costs a copy of what is kept; done at every token, that would be ring copies per token.
+TEST(KvCache, SlidesSeldom) {
+  for (const int64_t ring : {1, 2, 16, 128, 256, 1000}) {
+    KvCache cache(ring);
+    int64_t copied = 0;
+    const int64_t total = 6 * ring + 100;
+    for (int64_t token = 0; token < total; ++token) {
+      const int64_t before = cache.first();
+      step(cache, 1);
+      if (cache.first() != before) copied += cache.length() - 1 - cache.first();
+    }
+    EXPECT_LE(copied, 2 * total) << "ring " << ring;
+  }
+}
+
+TEST(KvCache, LetsGoOfALongPromptThatTheRingDoesNotNeed) {
+  KvCache cache(8);
+  step(cache, 5000);
+  for (int token = 0; token < 3; ++token) step(cache, 1);
+  EXPECT_LE(cache.bytes_allocated(), (4 * 8 + 16) * 8);
+  EXPECT_TRUE(torch::equal(step(cache, 1), tokens(cache.first(), 5004 - cache.first())));
+  EXPECT_LE(cache.first(), 5003 - 7);
+}
+
+TEST(KvCache, RemembersTheLastValue) {
+  for (const std::optional<int64_t> ring :
+       {std::optional<int64_t>(), std::optional<int64_t>(1), std::optional<int64_t>(3)}) {
+    KvCache cache(ring);
+    EXPECT_FALSE(cache.last("k").defined());
+    for (int64_t token = 0; token < 40; ++token) {
+      cache.make_room(1);
+      if (token > 0) {
+        ASSERT_TRUE(cache.last("k").defined()) << token;
+        EXPECT_EQ(cache.last("k").item<double>(), static_cast<double>(token - 1));
+      }
+      cache.append("k", tokens(token, 1));
+      cache.advance(1);
+    }
+  }
+}
+
+TEST(KvCache, CropsToAnEarlierLength) {
+  KvCache cache;
+  step(cache, 10);
+  cache.crop(10);
+  EXPECT_EQ(cache.length(), 10);
+  cache.crop(4);
+  EXPECT_EQ(cache.length(), 4);
+  EXPECT_EQ(cache.last("k").item<double>(), 3);
+  EXPECT_TRUE(torch::equal(step(cache, 3), tokens(0, 7)));
+  cache.crop(0);
+  EXPECT_EQ(cache.length(), 0);
+  EXPECT_FALSE(cache.last("k").defined());
+  EXPECT_TRUE(torch::equal(step(cache, 2, 3), tokens(0, 2, 3)));  // another batch
+  EXPECT_EQ(error_of([&] { cache.crop(3); }), "cache: cannot crop to 3 tokens; it has 2");
+  EXPECT_EQ(error_of([&] { cache.crop(-1); }), "cache: cannot crop to -1 tokens; it has 2");
+}
+
+// After any allowed crop the next token sees its ring, and running sums know the last token.
+TEST(KvCache, CropsARingOnlyAsFarAsItRemembers) {
+  for (const int64_t ring : {1, 2, 5})
+    for (int64_t total = 1; total < 24; ++total)
+      for (int64_t length = 1; length <= total; ++length) {
+        SCOPED_TRACE(fmt::format("ring {}, {} tokens, cropped to {}", ring, total, length));
+        KvCache cache(ring);
+        for (int64_t token = 0; token < total; ++token) step(cache, 1);
+        const std::string error = error_of([&] { cache.crop(length); });
+        if (error != "no error") {
+          EXPECT_EQ(cache.length(), total);
+          EXPECT_LT(length, total);
+          EXPECT_TRUE(error.starts_with(
+              fmt::format("cache: cannot crop to {} tokens; its ring buffer holds", length)))
+              << error;
+          continue;
+        }
+        EXPECT_EQ(cache.length(), length);
+        cache.make_room(1);
+        ASSERT_TRUE(cache.last("k").defined());
+        EXPECT_EQ(cache.last("k").item<double>(), static_cast<double>(length - 1));
+        EXPECT_TRUE(torch::equal(step(cache, 1), tokens(cache.first(), length + 1 - cache.first())));
+        EXPECT_LE(cache.first(), std::max<int64_t>(0, length - (ring - 1)));
+      }
+}
+
+TEST(KvCache, ReordersGrowsAndShrinksTheBatch) {
+  KvCache cache;
+  step(cache, 3, 2);
+  cache.reorder(torch::tensor({1, 0, 1}));
+  const Tensor prefix = tokens(0, 3, 2).index_select(0, torch::tensor({1, 0, 1}));
+  EXPECT_TRUE(torch::equal(step(cache, 2, 3), torch::cat({prefix, tokens(3, 2, 3)}, 2)));
+  cache.reorder(torch::tensor({2}, torch::kInt));
+  EXPECT_EQ(cache.length(), 5);
+  EXPECT_TRUE(torch::equal(step(cache, 1, 1).narrow(2, 0, 3), prefix.narrow(0, 2, 1)));
+}
+
+TEST(KvCache, RefusesWrongOrders) {
+  KvCache cache;
+  step(cache, 3, 2);
+  EXPECT_EQ(error_of([&] {
+              cache.reorder(torch::tensor({0, 2}));
+            }),
+            "cache: reorder has an index outside 0..1");
+  EXPECT_EQ(error_of([&] { cache.reorder(torch::tensor({-1})); }),
+            "cache: reorder has an index outside 0..1");
+  EXPECT_EQ(error_of([&] { cache.reorder(torch::tensor({0.0})); }),
+            "cache: reorder needs a list of batch indices, not Float of shape [1]");
+  EXPECT_EQ(error_of([&] { cache.reorder(torch::tensor({{0}})); }),
+            "cache: reorder needs a list of batch indices, not Long of shape [1, 1]");
+  EXPECT_EQ(error_of([&] { cache.reorder({}); }),
+            "cache: reorder needs a list of batch indices, not nothing");
+  EXPECT_TRUE(torch::equal(step(cache, 1, 2), tokens(0, 4, 2)));
+}
+
+TEST(KvCache, BeginsATrackLate) {
+  KvCache cache(4);
+  for (int token = 0; token < 20; ++token) step(cache, 1);
+  cache.make_room(1);
+  const int64_t held = cache.length() - cache.first();
+  EXPECT_EQ(error_of([&] { cache.begin("mask", tokens(0, held + 1)); }),
+            fmt::format("cache: 'mask' begins with {} tokens; it holds {}", held + 1, held));
+  cache.begin("mask", tokens(cache.first(), held));
+  for (int token = 0; token < 30; ++token) {
+    cache.make_room(1);
+    const Tensor fresh = tokens(cache.length(), 1);
+    EXPECT_TRUE(torch::equal(cache.append("mask", fresh), cache.append("k", fresh)));
+    cache.advance(1);
+  }
+}
+
+TEST(KvCache, RefusesTokensThatDoNotFit) {
+  KvCache cache;
+  step(cache, 3, 2);
+  EXPECT_EQ(error_of([&] { cache.append("k", tokens(3, 1, 1)); }),
+            "cache: it holds 2 sequences, the new tokens have 1");
+  EXPECT_EQ(
+      error_of([&] { cache.append("k", tokens(3, 1, 2).to(torch::kFloat)); }),
+      "cache: 'k' was Double with 1 heads of width 1; the new tokens are Float with 1 heads of width 1");
+  EXPECT_EQ(error_of([&] { cache.append("table doc", tokens(3, 1, 2)); }),
+            "cache: 'table doc' was not given for the first 3 tokens");
+}
+
+// A call that failed may have appended to some tracks; the next one may be another batch.
+TEST(KvCache, ForgetsWhatWasAppendedButNeverCounted) {
+  KvCache cache;
+  cache.append("k", tokens(0, 3, 2));
+  EXPECT_TRUE(torch::equal(step(cache, 2, 1), tokens(0, 2, 1)));
+  cache.append("k", tokens(100, 5, 1));
+  EXPECT_TRUE(torch::equal(step(cache, 1, 1), tokens(0, 3, 1)));
+}
+
+TEST(KvCache, IsAValue) {
+  KvCache cache;
+  step(cache, 3);
+  const KvCache copy = cache;  // beams that part ways
+  step(cache, 1);
+  EXPECT_EQ(copy.length(), 3);
+  KvCache other = copy;
+  other.append("k", tokens(50, 1));
+  EXPECT_EQ(cache.last("k").item<double>(), 3);
+}
+
+}  // namespace
+}  // namespace saccade
