@@ -156,8 +156,8 @@ class Evaluation {
     const TableInfo& info = plan_.tables[static_cast<size_t>(node.symbol)];
     const Tensor& table = inputs_.tables[static_cast<size_t>(node.symbol)];
     const std::vector<Dimension> dimensions = info.subscripted();
-    const Tensor flat = table.reshape({table.size(0), table.size(1), -1});
-    if (dimensions.empty()) return flat.unsqueeze(-1);
+    if (dimensions.empty()) return table.unsqueeze(-1).unsqueeze(-1);
+    const Tensor flat = table.flatten(2);
     Tensor place = torch::zeros({1, 1, 1, 1}, options_.dtype(torch::kLong));
     for (size_t index = 0; index < dimensions.size(); ++index) {
       const int64_t size = table.size(static_cast<int64_t>(index) + 2);
@@ -167,12 +167,11 @@ class Evaluation {
                       .to(torch::kLong);
       place = place * size + subscript;
     }
-    const int64_t batch = std::max(flat.size(0), place.size(0)),
-                  heads = std::max(flat.size(1), place.size(1));
+    const auto common = [](int64_t a, int64_t b) { return a == 1 ? b : a; };
+    const int64_t batch = common(flat.size(0), place.size(0)), heads = common(flat.size(1), place.size(1));
     const Tensor source = flat.expand({batch, heads, flat.size(2)});
     const Tensor index = place.expand({batch, heads, place.size(2), place.size(3)});
-    return torch::gather(source, 2, index.reshape({batch, heads, -1}))
-        .view({batch, heads, place.size(2), place.size(3)});
+    return torch::gather(source, 2, index.flatten(2)).view(index.sizes());
   }
 
   Tensor norm(NodeId id, const Node& node) {
@@ -230,11 +229,19 @@ class Evaluation {
   std::map<NodeId, Tensor> log_sums_;
 };
 
-}  // namespace
-
-AttentionResult reference_attention(const Plan& plan, const PairInputs& inputs, bool need_weights) {
-  return Evaluation(plan, inputs).run(need_weights);
+// Formulas count in floating point. An integer that it cannot hold would become its neighbour, and two
+// documents one.
+void check_exact(const TableInfo& table, const Tensor& tensor, at::ScalarType dtype) {
+  if (table.type != Type::integer || tensor.numel() == 0) return;
+  const int64_t most = int64_t{1} << (dtype == torch::kDouble ? 53 : 24);
+  const auto [low, high] = torch::aminmax(tensor);
+  for (const int64_t value : {low.item<int64_t>(), high.item<int64_t>()})
+    require(-most <= value && value <= most,
+            "attention: '{}' holds {}; in {} whole numbers are exact up to {}", table.name, value,
+            dtype == torch::kDouble ? "double" : "float", most);
 }
+
+}  // namespace
 
 at::Tensor canonical_table(const TableInfo& table, const at::Tensor& tensor, const KnownSizes& sizes,
                            at::ScalarType dtype) {
@@ -266,7 +273,8 @@ at::Tensor canonical_table(const TableInfo& table, const at::Tensor& tensor, con
     require(expected < 0 || given == expected || broadcast,
             "attention: '{}' has size {} in its dimension '{}'; expected {}", table.name, given,
             to_string(dimension), expected);
-    require(given > 0, "attention: '{}' is empty in its dimension '{}'", table.name, to_string(dimension));
+    require(given > 0 || expected == 0, "attention: '{}' is empty in its dimension '{}'", table.name,
+            to_string(dimension));
     require(dimension.kind != Kind::rel || given % 2 == 1,
             "attention: '{}' has {} entries by distance; expected an odd number, with d = 0 in the middle",
             table.name, given);
@@ -292,7 +300,12 @@ at::Tensor canonical_table(const TableInfo& table, const at::Tensor& tensor, con
           c10::toString(tensor.scalar_type()));
   require(table.type != Type::real || real, "attention: '{}' has dtype {}; expected a floating type",
           table.name, c10::toString(tensor.scalar_type()));
+  check_exact(table, tensor, dtype);
   return table.type == Type::boolean ? result : result.to(dtype);
+}
+
+AttentionResult reference_attention(const Plan& plan, const PairInputs& inputs, bool need_weights) {
+  return Evaluation(plan, inputs).run(need_weights);
 }
 
 }  // namespace saccade
