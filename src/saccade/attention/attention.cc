@@ -1,6 +1,8 @@
 // The flow of a call: check, compute what is per token, bring in the cache, run the pairs.
 #include "saccade/attention/attention.h"
 
+#include <algorithm>
+
 #include "saccade/attention/shapes.h"
 #include "saccade/base/error.h"
 #include "saccade/base/text.h"
@@ -8,6 +10,15 @@
 namespace saccade {
 
 using torch::Tensor;
+
+namespace {
+
+bool reads_table(const HostNode& node, int table) {
+  if (node.op == HostOp::param && node.table == table) return true;
+  return std::ranges::any_of(node.args, [&](const HostPtr& arg) { return reads_table(*arg, table); });
+}
+
+}  // namespace
 
 AttentionImpl::AttentionImpl(Formula formula, AttentionOptions options)
     : formula_(std::move(formula)), options_(options) {
@@ -67,8 +78,19 @@ void AttentionImpl::create_host_expressions() {
         name, register_module(
                   name, HostExpression(name, host, HostShape{heads, options_.head_dim, options_.model_dim})));
   };
-  for (const VectorInfo& vector : formula_.plan().vectors)
-    if (vector.used) create(vector.name, vector.host, vector.for_keys ? options_.kv_heads : options_.heads);
+  for (const VectorInfo& vector : formula_.plan().vectors) {
+    if (!vector.used) continue;
+    const int64_t heads = vector.for_keys ? options_.kv_heads : options_.heads;
+    for (size_t index = 0; index < formula_.plan().tables.size(); ++index) {
+      const TableInfo& table = formula_.plan().tables[index];
+      const bool by_head =
+          table.has(Dimension::Kind::head) && reads_table(*vector.host, static_cast<int>(index));
+      require(!by_head || heads == options_.heads,
+              "attention: '{}' is a key vector, of {} heads, but its param '{}' has {}", vector.name, heads,
+              table.name, options_.heads);
+    }
+    create(vector.name, vector.host, heads);
+  }
   for (const TableInfo& table : formula_.plan().tables)
     if (table.source == TableInfo::Source::token) create(table.name, table.host, options_.heads);
 }
@@ -151,6 +173,12 @@ void AttentionImpl::check_call(const Tensor& query, const Tensor& key, const Ten
   if (!cache) return;
   require(plan.decoding.possible, "attention: the formula '{}' cannot decode with a cache: {}",
           formula_.name(), plan.decoding.reason);
+  const int64_t kept = cache->ring().value_or(0), looked_at = plan.decoding.ring.value_or(0);
+  require(kept == 0 || (looked_at > 0 && looked_at <= kept),
+          "attention: the cache keeps {} keys; the formula '{}' looks at {}", kept, formula_.name(),
+          looked_at > 0 ? fmt::format("the last {}", looked_at) : "all");
+  require(cache->length() == 0 || cache->batch() == query.size(0),
+          "attention: the cache holds {} sequences, the new tokens have {}", cache->batch(), query.size(0));
   require(query.size(2) == key.size(2),
           "attention: decoding got {} new queries and {} new keys; expected the same number", query.size(2),
           key.size(2));
@@ -245,6 +273,11 @@ PairInputs AttentionImpl::prepare(const Tensor& query, const Tensor& key, const 
     return cache ? cache->append(track, values) : values;
   };
 
+  // What is computed from padding is not used, but a NaN there would make the gradient NaN.
+  const Tensor real_key = call.key_mask.defined()
+                              ? key.masked_fill(call.key_mask.logical_not().unsqueeze(1).unsqueeze(-1), 0)
+                              : key;
+
   inputs.queries.resize(plan.vectors.size() + 1);
   inputs.keys.resize(plan.vectors.size() + 1);
   inputs.queries[0] = finish(query, query_positions);
@@ -256,7 +289,7 @@ PairInputs AttentionImpl::prepare(const Tensor& query, const Tensor& key, const 
     require(cache || inputs.offset == 0 || !reads(*vector.host, HostOp::cumsum),
             "attention: '{}' sums along the tokens; queries that start at position {} need a cache",
             vector.name, inputs.offset);
-    const Tensor& heads = vector.for_keys ? key : query;
+    const Tensor& heads = vector.for_keys ? real_key : query;
     const Tensor computed =
         hosts_.at(vector.name)
             ->forward({layer_input(call, vector, heads.size(2)), heads, inputs.tables, cache})

@@ -270,6 +270,9 @@ class Checker {
     if (index < 0) return;
     Graph& graph = plan_.graph;
     const TableInfo& table = plan_.tables[static_cast<size_t>(index)];
+    if (table.has(Dimension::Kind::head))
+      diagnostics_.report(statements_["pos"]->name_span,
+                          "a token has one position for all heads: 'input pos[token]: int'");
     const NodeId row = graph.read(index, Type::integer, table.implied(), {graph.variable(Variable::i)});
     const NodeId column = graph.read(index, Type::integer, table.implied(), {graph.variable(Variable::j)});
     const NodeId distance = graph.apply(Op::subtract, {row, column});
