@@ -125,7 +125,7 @@ bool same(const Syntax& a, const Syntax& b) {
 }
 
 std::string print_number(double value, bool integer) {
-  char buffer[64];
+  char buffer[320];  // the largest double has 309 digits
   if (integer) {
     const auto end = std::to_chars(buffer, buffer + sizeof buffer, value, std::chars_format::fixed).ptr;
     return {buffer, end};

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <limits>
 #include <string>
 
 #include "saccade/formula/parser.h"
@@ -58,6 +59,15 @@ TEST(Print, KeepsWhetherANumberIsAnInteger) {
   EXPECT_EQ(reprinted("1e25"), "1e+25");
   EXPECT_EQ(reprinted("0.1"), "0.1");
   EXPECT_EQ(reprinted("123456789012345678901234567890"), "123456789012345677877719597056");
+}
+
+TEST(Print, WritesNumbersThatAreOnlyComputed) {
+  const std::string large = print_number(std::numeric_limits<double>::max(), true);
+  EXPECT_EQ(large.size(), 309u);
+  EXPECT_EQ(std::stod(large), std::numeric_limits<double>::max());
+  EXPECT_EQ(std::stod(print_number(-std::numeric_limits<double>::denorm_min(), false)),
+            -std::numeric_limits<double>::denorm_min());
+  EXPECT_EQ(print_number(std::numeric_limits<double>::infinity(), false), "inf");
 }
 
 TEST(Print, WritesCallsWithASink) {
