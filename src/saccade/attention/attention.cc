@@ -236,11 +236,11 @@ std::vector<Tensor> AttentionImpl::tables_of_call(const Tensor& query, const Ten
 
 // The layer's input for the tokens of a vector. x may cover the queries alone or the whole sequence; keys may
 // have their own.
-Tensor AttentionImpl::layer_input(const AttentionCall& call, const VectorInfo& vector, int64_t tokens) const {
+Tensor AttentionImpl::layer_input(const AttentionCall& call, const VectorInfo& vector, int64_t first,
+                                  int64_t tokens) const {
   if (!reads(*vector.host, HostOp::project)) return {};
   const Tensor& x = vector.for_keys && call.memory.defined() ? call.memory : call.x;
   if (x.size(1) == tokens) return x;
-  const int64_t first = vector.for_keys ? 0 : call.offset;
   require(x.size(1) >= first + tokens,
           "attention: the layer's input x has {} tokens; '{}' needs those from {} to {}", x.size(1),
           vector.name, first, first + tokens - 1);
@@ -286,14 +286,18 @@ PairInputs AttentionImpl::prepare(const Tensor& query, const Tensor& key, const 
   for (size_t index = 0; index < plan.vectors.size(); ++index) {
     const VectorInfo& vector = plan.vectors[index];
     if (!vector.used) continue;
-    require(cache || inputs.offset == 0 || !reads(*vector.host, HostOp::cumsum),
-            "attention: '{}' sums along the tokens; queries that start at position {} need a cache",
-            vector.name, inputs.offset);
     const Tensor& heads = vector.for_keys ? real_key : query;
-    const Tensor computed =
-        hosts_.at(vector.name)
-            ->forward({layer_input(call, vector, heads.size(2)), heads, inputs.tables, cache})
-            .to(query.scalar_type());
+    // A running sum over the queries has begun before the first of them.
+    const bool from_start =
+        !cache && !vector.for_keys && inputs.offset > 0 && reads(*vector.host, HostOp::cumsum);
+    require(!from_start || !reads(*vector.host, HostOp::query),
+            "attention: '{}' sums q along the tokens; queries that start at position {} need a cache",
+            vector.name, inputs.offset);
+    const Tensor x = from_start ? layer_input(call, vector, 0, inputs.offset + query.size(2))
+                                : layer_input(call, vector, vector.for_keys ? 0 : call.offset, heads.size(2));
+    Tensor computed =
+        hosts_.at(vector.name)->forward({x, heads, inputs.tables, cache}).to(query.scalar_type());
+    if (from_start) computed = computed.narrow(2, inputs.offset, query.size(2));
     if (vector.for_keys)
       inputs.keys[index + 1] = remember("vector " + vector.name, finish(computed, key_positions));
     else

@@ -86,7 +86,8 @@ class AttentionImpl : public torch::nn::Module {
   void create_host_expressions();
   void check_call(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
                   const AttentionCall& call, const KvCache* cache) const;
-  at::Tensor layer_input(const AttentionCall& call, const VectorInfo& vector, int64_t tokens) const;
+  at::Tensor layer_input(const AttentionCall& call, const VectorInfo& vector, int64_t first,
+                         int64_t tokens) const;
   std::vector<at::Tensor> tables_of_call(const at::Tensor& query, const at::Tensor& key,
                                          const AttentionCall& call, KvCache* cache);
 

@@ -137,13 +137,17 @@ std::shared_ptr<AttentionImpl> Subject::honest(const AttentionImpl& like, at::Sc
   return module;
 }
 
-std::vector<CheckResult> run_conformance(const Subject& subject, const ConformanceOptions& options) {
+void require_known_checks(const std::vector<std::string>& wanted) {
   std::vector<std::string_view> names;
   for (const Check& check : checks()) names.push_back(check.name);
-  for (const std::string& name : options.only)
+  for (const std::string& name : wanted)
     require(std::ranges::find(names, name) != names.end(), "check: there is no check '{}'; {}", name,
             nearest(name, names) ? fmt::format("did you mean '{}'?", *nearest(name, names))
                                  : "they are " + join(names, ", "));
+}
+
+std::vector<CheckResult> run_conformance(const Subject& subject, const ConformanceOptions& options) {
+  require_known_checks(options.only);
   std::vector<CheckResult> results;
   for (const Check& check : checks()) {
     if (!options.only.empty() && std::ranges::find(options.only, check.name) == options.only.end()) continue;

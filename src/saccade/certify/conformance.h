@@ -63,6 +63,9 @@ struct ConformanceOptions {
   std::function<void(const CheckResult&)> on_result;  // called as results come in
 };
 
+// Throws Error, with a suggestion, for a name that no check has.
+void require_known_checks(const std::vector<std::string>& wanted);
+
 // Runs the suite. Throws Error for an unknown check in `only`.
 std::vector<CheckResult> run_conformance(const Subject& subject, const ConformanceOptions& options = {});
 

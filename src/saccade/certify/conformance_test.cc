@@ -79,6 +79,8 @@ constexpr Unusual kUnusual[] = {
      "param a[head] = 0.5 ; token F = a * project(x) ; mask = causal ; score = s + F[j]"},
     {"RunningVector",
      "vector c = cumsum(0.2 * project(x)) ; stream t = q . c ; mask = causal ; score = s + t"},
+    {"RunningQueryVector",
+     "vector c = cumsum(0.2 * project(x)) ; stream t = c . k ; mask = causal ; score = s + t"},
     {"SharedByLayer", "param a[layer] = 0.1 ; mask = causal ; score = s - a * d"},
 };
 

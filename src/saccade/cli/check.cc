@@ -106,7 +106,9 @@ ExitCode run(const Options& options) {
   require(!files.empty(), "check: no formula given; name a file or a shipped mechanism, or use --all");
   Json report = Json::array();
   std::vector<std::string> failed;
-  // Errors in any file are found before minutes are spent on the others.
+  // What is wrong with any of the arguments is found before anything is printed or minutes are spent.
+  require_known_checks(options.only);
+  if (!options.only_case.empty()) parse_case(options.only_case);
   for (const std::string& file : files) options.formula.load(file);
   for (const std::string& file : files)
     if (!check_one(options, file, report)) failed.push_back(file);
