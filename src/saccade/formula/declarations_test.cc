@@ -213,8 +213,10 @@ TEST(CheckPositions, ALetMeansWhatItWouldMeanInItsPlace) {
 TEST(CheckPositions, OnlyAnIntegerInputOverTokensReplacesThem) {
   EXPECT_EQ(mask_of("input pos[token]\nmask = causal and pos[i] > 0"), "d >= 0 and pos[i] > 0");
   EXPECT_EQ(mask_of("param pos[4] = 0\nmask = causal and pos[i] > 0"), "d >= 0 and pos[i] > 0");
-  const Plan plan = plan_of("input pos[batch, head, token]: int\nmask = causal");
-  EXPECT_EQ(plan.graph[plan.mask].reads, kReadsBatch | kReadsHead | kReadsRow | kReadsColumn);
+  EXPECT_THAT(errors("input pos[head, token]: int"),
+              ElementsAre("a token has one position for all heads: 'input pos[token]: int'"));
+  const Plan plan = plan_of("input pos[batch, token]: int\nmask = causal");
+  EXPECT_EQ(plan.graph[plan.mask].reads, kReadsBatch | kReadsRow | kReadsColumn);
 }
 
 // --- warnings and limits ---

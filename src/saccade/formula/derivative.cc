@@ -69,26 +69,6 @@ NodeId instantiate(Graph& graph, const DerivativeRule& rule, NodeId root,
 
 bool is_zero(const Graph& graph, NodeId id) { return graph[id].op == Op::number && graph[id].number == 0; }
 
-// A product in which zero always wins: a factor where(c, a, 0) keeps its condition outside, so that an
-// infinite derivative on the side not taken cannot make 0 * inf = NaN.
-NodeId multiply(Graph& graph, NodeId a, NodeId b) {
-  const NodeId zero = graph.number(0, Type::real);
-  if (is_zero(graph, a) || is_zero(graph, b)) return zero;
-  for (const auto& [choice, other] : {std::pair{a, b}, std::pair{b, a}}) {
-    if (graph[choice].op != Op::where) continue;
-    const std::vector<NodeId> args = graph[choice].args;
-    if (is_zero(graph, args[2]))
-      return graph.apply(Op::where, {args[0], multiply(graph, args[1], other), zero});
-    if (is_zero(graph, args[1]))
-      return graph.apply(Op::where, {args[0], zero, multiply(graph, args[2], other)});
-  }
-  if (graph.is_number(a, -1)) return graph.apply(Op::negate, {b});
-  if (graph.is_number(b, -1)) return graph.apply(Op::negate, {a});
-  if (graph.is_number(a, 1)) return b;
-  if (graph.is_number(b, 1)) return a;
-  return graph.apply(Op::multiply, {a, b});
-}
-
 // A derivative that is 0 unless a condition holds.
 struct Guarded {
   NodeId condition, value;
@@ -104,6 +84,31 @@ std::optional<Guarded> guarded(Graph& graph, NodeId id) {
   const auto inner = guarded(graph, value);
   if (!inner) return Guarded{condition, value};
   return Guarded{graph.apply(Op::logical_and, {condition, inner->condition}), inner->value};
+}
+
+// A product in which zero always wins: a factor where(c, a, 0) keeps its condition outside, so that an
+// infinite derivative on the side not taken cannot make 0 * inf = NaN. Two conditions become one, or nested
+// choices would be built anew for every node below them.
+NodeId multiply(Graph& graph, NodeId a, NodeId b) {
+  const NodeId zero = graph.number(0, Type::real);
+  if (is_zero(graph, a) || is_zero(graph, b)) return zero;
+  const auto left = guarded(graph, a), right = guarded(graph, b);
+  if (left && right) {
+    const NodeId both = graph.apply(Op::logical_and, {left->condition, right->condition});
+    return graph.apply(Op::where, {both, multiply(graph, left->value, right->value), zero});
+  }
+  if (left || right) {
+    const std::vector<NodeId> choice = graph[left ? a : b].args;
+    const NodeId other = left ? b : a;
+    return is_zero(graph, choice[2])
+               ? graph.apply(Op::where, {choice[0], multiply(graph, choice[1], other), zero})
+               : graph.apply(Op::where, {choice[0], zero, multiply(graph, choice[2], other)});
+  }
+  if (graph.is_number(a, -1)) return graph.apply(Op::negate, {b});
+  if (graph.is_number(b, -1)) return graph.apply(Op::negate, {a});
+  if (graph.is_number(a, 1)) return b;
+  if (graph.is_number(b, 1)) return a;
+  return graph.apply(Op::multiply, {a, b});
 }
 
 // A sum of derivatives that are both cut off keeps a condition outside, for `multiply` to find: a value that
