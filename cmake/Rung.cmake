@@ -5,7 +5,7 @@
 # makes from src/saccade/<folder>:
 #   saccade_<folder>   the library, of all *.cc that are not named below
 #   <folder>_test      of the *_test.cc; every test in it is known to ctest
-#   <folder>_fuzz      of fuzz.cc
+#   <folder>_fuzz      of fuzz.cc; ctest gives it a short run
 #   <program>          of main.cc, when MAIN gives its name
 # LINKS names lower rungs by their folder and anything else by its target. A folder without sources yet passes
 # on what it would have linked. Without SACCADE_TORCH, rungs that stand on LibTorch are left out.
@@ -47,6 +47,7 @@ function(saccade_rung folder)
   endif()
   if(EXISTS "${directory}/fuzz.cc")
     saccade_program(${folder}_fuzz ${folder} "${rung_PCH}" "${directory}/fuzz.cc")
+    add_test(NAME ${folder}_fuzz COMMAND ${folder}_fuzz --iterations 20000)  # `make fuzz` goes on for longer
   endif()
   if(rung_MAIN)
     saccade_program(${rung_MAIN} ${folder} "${rung_PCH}" "${directory}/main.cc")
