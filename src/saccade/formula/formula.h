@@ -29,7 +29,9 @@ class Formula {
   const std::string& text() const { return data_->text; }
   const Overrides& overrides() const { return data_->overrides; }
   const Syntax& syntax() const { return data_->syntax; }
-  const Plan& plan() const { return data_->plan; }
+  const Plan& plan() const& { return data_->plan; }
+  // Of a formula that is about to go, a copy: a reference would dangle.
+  Plan plan() const&& { return data_->plan; }
 
   // The first comment of the text, as one line.
   std::string summary() const;
