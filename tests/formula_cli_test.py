@@ -46,7 +46,7 @@ class WithFolder(unittest.TestCase):
 class Explain(WithFolder):
     def test_it_tells_what_follows_from_the_formula(self):
         text = run("explain", self.write(PRIOR)).stdout
-        for part in ("weights   = softmax(s - abs(alpha * d) ^ beta)", "allowed   : d >= 0", "d(score) / d(s) = 1",
+        for part in ("weights     = softmax(s - abs(alpha * d) ^ beta)", "allowed     : d >= 0", "d(score) / d(s) = 1",
                      "once per distance", "2016 of 4096 tiles are skipped", "yes: its mask is false for every d < 0",
                      "learned, starts at 1, kept in [0.01, 4]", "reference:"):
             self.assertIn(part, text)

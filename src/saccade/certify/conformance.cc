@@ -1,6 +1,8 @@
 // Runs checks over cases and shrinks failures.
 #include "saccade/certify/conformance.h"
 
+#include <ATen/Parallel.h>
+
 #include <algorithm>
 
 #include "saccade/base/error.h"
@@ -88,6 +90,17 @@ Case shrink(const Check& check, const Subject& subject, Case failing, std::strin
   return failing;
 }
 
+// Problems are tiny: more threads would spend their time waiting for each other. What depends on threads is a
+// check of its own.
+class OneThread {
+ public:
+  OneThread() : before_(at::get_num_threads()) { at::set_num_threads(1); }
+  ~OneThread() { at::set_num_threads(before_); }
+
+ private:
+  int before_;
+};
+
 CheckResult run_check(const Check& check, const Subject& subject, const ConformanceOptions& options) {
   CheckResult result{.name = std::string(check.name), .promise = std::string(check.promise)};
   result.detail = check.not_applicable(subject.formula);
@@ -148,6 +161,7 @@ void require_known_checks(const std::vector<std::string>& wanted) {
 
 std::vector<CheckResult> run_conformance(const Subject& subject, const ConformanceOptions& options) {
   require_known_checks(options.only);
+  const OneThread one_thread;
   std::vector<CheckResult> results;
   for (const Check& check : checks()) {
     if (!options.only.empty() && std::ranges::find(options.only, check.name) == options.only.end()) continue;

@@ -56,50 +56,55 @@ std::string dimensions_text(const TableInfo& table) {
   return names.empty() ? "" : "[" + join(names, ", ") + "]";
 }
 
+std::string vector_name(const Plan& plan, int index, std::string_view own) {
+  return index < 0 ? std::string(own) : plan.vectors[static_cast<size_t>(index)].name;
+}
+
+std::string table_text(const Plan& plan, const TableInfo& table) {
+  if (table.source == TableInfo::Source::input)
+    return fmt::format("given with each call, {}", table.type == Type::real      ? "real"
+                                                   : table.type == Type::integer ? "integer"
+                                                                                 : "Boolean");
+  std::string text = "learned, starts at " + plan.graph.print(table.start, {});
+  if (std::isfinite(table.low) || std::isfinite(table.high))
+    text += fmt::format(", kept in [{}, {}]", number(table.low), number(table.high));
+  return text;
+}
+
 std::string meaning(const Formula& formula) {
   const Plan& plan = formula.plan();
   const auto names = names_of(plan);
-  std::string text = "What it computes\n";
-  text += "  output[i] = sum over the allowed keys j of weights[i, j] * v[j]\n";
-  text += fmt::format("  weights   = {}\n", print_without(plan, plan.weights, names));
+  std::vector<std::pair<std::string, std::string>> lines;  // what, and what it is
+  lines.emplace_back("output[i]", "= sum over the allowed keys j of weights[i, j] * v[j]");
+  lines.emplace_back("weights", "= " + print_without(plan, plan.weights, names));
   for (const auto& [name, node] : plan.lets)
-    if (!is_leaf(plan.graph[node].op))
-      text += fmt::format("  {:<9} = {}\n", name, print_without(plan, node, names));
+    if (!is_leaf(plan.graph[node].op)) lines.emplace_back(name, "= " + print_without(plan, node, names));
   const bool everything = plan.graph.is_number(plan.mask, 1);
-  text +=
-      fmt::format("  allowed   : {}\n", everything ? "every pair" : print_without(plan, plan.mask, names));
+  lines.emplace_back("allowed", everything ? ": every pair" : ": " + print_without(plan, plan.mask, names));
   const std::string scale = plan.scale == kNoNode ? "1 / sqrt(d_k)" : print_without(plan, plan.scale, names);
   for (size_t index = 0; index < plan.streams.size(); ++index) {
     const StreamInfo& stream = plan.streams[index];
-    if (!plan.streams_used(static_cast<int>(index))) continue;
-    const auto vector = [&](int vector_index, const char* own) {
-      return vector_index < 0 ? own : plan.vectors[static_cast<size_t>(vector_index)].name.c_str();
-    };
-    text += fmt::format("  {:<9} = ({}) * {}[i] . {}[j]\n", stream.name, scale,
-                        vector(stream.query_vector, "q"), vector(stream.key_vector, "k"));
+    if (plan.streams_used(static_cast<int>(index)))
+      lines.emplace_back(stream.name, fmt::format("= ({}) * {}[i] . {}[j]", scale,
+                                                  vector_name(plan, stream.query_vector, "q"),
+                                                  vector_name(plan, stream.key_vector, "k")));
   }
-  for (const Statement& statement : formula.syntax().statements)
-    if (statement.kind == Statement::Kind::vector || statement.kind == Statement::Kind::token)
-      text += fmt::format("  {:<9} = {}, per {}\n", statement.name, print(*statement.value),
-                          statement.kind == Statement::Kind::vector ? "token" : "token and head");
-  for (const TableInfo& table : plan.tables) {
-    if (table.source == TableInfo::Source::token) continue;
-    const std::string name = table.name + dimensions_text(table);
-    if (table.source == TableInfo::Source::param) {
-      text += fmt::format("  {:<9} : learned, starts at {}", name, plan.graph.print(table.start, {}));
-      if (std::isfinite(table.low) || std::isfinite(table.high))
-        text += fmt::format(", kept in [{}, {}]", number(table.low), number(table.high));
-    } else {
-      text += fmt::format("  {:<9} : given with each call, {}", name,
-                          table.type == Type::real      ? "real"
-                          : table.type == Type::integer ? "integer"
-                                                        : "Boolean");
-    }
-    text += "\n";
+  for (const Statement& statement : formula.syntax().statements) {
+    if (statement.kind == Statement::Kind::vector)
+      lines.emplace_back(statement.name, fmt::format("= {}, per token", print(*statement.value)));
+    if (statement.kind == Statement::Kind::token)
+      lines.emplace_back(statement.name, fmt::format("= {}, per token and head", print(*statement.value)));
   }
+  for (const TableInfo& table : plan.tables)
+    if (table.source != TableInfo::Source::token)
+      lines.emplace_back(table.name + dimensions_text(table), ": " + table_text(plan, table));
   for (const auto& [name, value] : plan.constants)
-    text += fmt::format("  {:<9} = {}, a constant (--set {}=...)\n", name, number(value), name);
-  return text;
+    lines.emplace_back(name, fmt::format("= {}, a constant (--set {}=...)", number(value), name));
+  size_t width = 0;
+  for (const auto& [name, text] : lines) width = std::max(width, name.size());
+  std::string result = "What it computes\n";
+  for (const auto& [name, text] : lines) result += fmt::format("  {:<{}} {}\n", name, width, text);
+  return result;
 }
 
 std::string derivatives(const Plan& plan) {
