@@ -5,7 +5,7 @@
 # makes from src/saccade/<folder>:
 #   saccade_<folder>   the library, of all *.cc that are not named below
 #   <folder>_test      of the *_test.cc; every test in it is known to ctest
-#   <folder>_fuzz      of fuzz.cc; ctest gives it a short run
+#   <folder>_fuzz      of fuzz.cc, always with the sanitizers; ctest gives it a short run
 #   <program>          of main.cc, when MAIN gives its name
 # LINKS names lower rungs by their folder and anything else by its target. A folder without sources yet passes
 # on what it would have linked. Without SACCADE_TORCH, rungs that stand on LibTorch are left out.
@@ -34,6 +34,10 @@ function(saccade_rung folder)
     return()
   endif()
 
+  set_property(GLOBAL PROPERTY saccade_sources_${folder} ${sources})
+  set(external ${rung_LINKS})
+  list(FILTER external INCLUDE REGEX "::")
+  set_property(GLOBAL PROPERTY saccade_external_${folder} ${external})
   add_library(saccade_${folder} STATIC ${sources})
   target_include_directories(
     saccade_${folder} PUBLIC "${PROJECT_SOURCE_DIR}/src" "${PROJECT_BINARY_DIR}/generated")
@@ -46,8 +50,7 @@ function(saccade_rung folder)
     gtest_discover_tests(${folder}_test DISCOVERY_MODE PRE_TEST DISCOVERY_TIMEOUT 60 NO_PRETTY_VALUES)
   endif()
   if(EXISTS "${directory}/fuzz.cc")
-    saccade_program(${folder}_fuzz ${folder} "${rung_PCH}" "${directory}/fuzz.cc")
-    add_test(NAME ${folder}_fuzz COMMAND ${folder}_fuzz --iterations 20000)  # `make fuzz` goes on for longer
+    saccade_fuzzer(${folder} "${directory}/fuzz.cc" ${rung_LINKS})
   endif()
   if(rung_MAIN)
     saccade_program(${rung_MAIN} ${folder} "${rung_PCH}" "${directory}/main.cc")
@@ -79,6 +82,26 @@ function(saccade_resolve_links folder out_links out_uses_torch)
   endforeach()
   set(${out_links} "${links}" PARENT_SCOPE)
   set(${out_uses_torch} ${uses_torch} PARENT_SCOPE)
+endfunction()
+
+# A fuzzer that does not watch memory finds little: whatever the build, it is compiled with the sanitizers, from the
+# sources of its rung and of the lower rungs that the rung names.
+function(saccade_fuzzer folder main)
+  get_property(sources GLOBAL PROPERTY saccade_sources_${folder})
+  set(libraries "")
+  foreach(link IN LISTS ARGN)
+    get_property(below GLOBAL PROPERTY saccade_sources_${link})
+    get_property(external GLOBAL PROPERTY saccade_external_${link})
+    list(APPEND sources ${below})
+    list(APPEND libraries ${external})
+  endforeach()
+  add_executable(${folder}_fuzz ${main} ${sources})
+  set(flags -fsanitize=address,undefined -fno-sanitize-recover=all -O1 -g1)
+  target_compile_options(${folder}_fuzz PRIVATE ${flags})
+  target_link_options(${folder}_fuzz PRIVATE ${flags})
+  target_include_directories(${folder}_fuzz PRIVATE "${PROJECT_SOURCE_DIR}/src" "${PROJECT_BINARY_DIR}/generated")
+  target_link_libraries(${folder}_fuzz PRIVATE ${libraries} saccade_warnings)
+  add_test(NAME ${folder}_fuzz COMMAND ${folder}_fuzz --iterations 20000)  # `make fuzz` goes on for longer
 endfunction()
 
 function(saccade_program name folder pch)
