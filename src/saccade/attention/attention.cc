@@ -188,6 +188,36 @@ void AttentionImpl::check_call(const Tensor& query, const Tensor& key, const Ten
   require(!call.memory.defined(), "attention: a cache cannot be used with another input for the keys");
 }
 
+namespace {
+
+// Of a table of pairs, the part for the tokens that the cache still holds.
+Tensor held_part(const TableInfo& table, Tensor result, const KvCache& cache) {
+  const std::vector<Dimension> dimensions = table.subscripted();
+  for (size_t index = 0; index < dimensions.size(); ++index)
+    if (runs_along_tokens(dimensions[index].kind) && dimensions[index].kind != Dimension::Kind::query) {
+      const auto place = static_cast<int64_t>(index) + 2;
+      result = result.narrow(place, cache.first(), result.size(place) - cache.first());
+    }
+  return result;
+}
+
+// The new tokens' part of a table behind the part that the cache holds. Its tokens become the track's, its
+// other subscripted dimensions the track's width.
+Tensor remembered(const TableInfo& table, const Tensor& fresh, int64_t batch, KvCache& cache) {
+  const std::vector<Dimension> dimensions = table.subscripted();
+  const auto along = std::ranges::find_if(dimensions, runs_along_tokens, &Dimension::kind);
+  const int64_t place = along - dimensions.begin() + 2;
+  const Tensor moved = fresh.movedim(place, 2).unsqueeze(-1);
+  std::vector<int64_t> shape = moved.sizes().vec();
+  const Tensor flat = moved.flatten(3);
+  const Tensor all = cache.append("table " + table.name, flat.expand({batch, -1, -1, -1}));
+  shape[0] = batch;
+  shape[2] = all.size(2);
+  return all.reshape(shape).squeeze(-1).movedim(2, place);
+}
+
+}  // namespace
+
 std::vector<Tensor> AttentionImpl::tables_of_call(const Tensor& query, const Tensor& key,
                                                   const AttentionCall& call, KvCache* cache) {
   const Plan& plan = formula_.plan();
@@ -196,6 +226,9 @@ std::vector<Tensor> AttentionImpl::tables_of_call(const Tensor& query, const Ten
   // remembered.
   const int64_t tokens = cache ? key.size(2) : std::max(key.size(2), call.offset + query.size(2));
   const KnownSizes sizes{query.size(0), options_.heads, tokens, query.size(2), key.size(2)};
+  // A table of pairs is not remembered: it covers all tokens, and of the queries the new ones.
+  const int64_t all = cache ? cache->length() + key.size(2) : tokens;
+  const KnownSizes all_sizes{query.size(0), options_.heads, all, query.size(2), all};
   std::vector<Tensor> tables(plan.tables.size());
   const auto parameters = named_parameters(false);
   for (size_t index = 0; index < plan.tables.size(); ++index) {
@@ -207,8 +240,11 @@ std::vector<Tensor> AttentionImpl::tables_of_call(const Tensor& query, const Ten
     const TableInfo& table = plan.tables[index];
     Tensor& result = tables[index];
     if (table.source == TableInfo::Source::param) continue;
-    if (table.source == TableInfo::Source::input)
-      result = canonical_table(table, call.inputs.at(table.name), sizes, dtype);
+    if (table.source == TableInfo::Source::input) {
+      const bool whole = cache && !table.rides_in_cache();
+      result = canonical_table(table, call.inputs.at(table.name), whole ? all_sizes : sizes, dtype);
+      if (whole) result = held_part(table, result, *cache);
+    }
     if (table.source == TableInfo::Source::token) {
       // Token numbers are needed for queries and keys. When these come from two inputs, there is no one list
       // of tokens.
@@ -220,16 +256,7 @@ std::vector<Tensor> AttentionImpl::tables_of_call(const Tensor& query, const Ten
               table.name, tokens);
       result = hosts_.at(table.name)->forward({call.x, query, tables, cache}).squeeze(-1).to(dtype);
     }
-    const std::vector<Dimension> dimensions = table.subscripted();
-    const bool by_token = dimensions.size() == 1 && (dimensions[0].kind == Dimension::Kind::token ||
-                                                     dimensions[0].kind == Dimension::Kind::key);
-    if (cache && by_token)
-      result = cache->append("table " + table.name, result.expand({query.size(0), -1, -1}).unsqueeze(-1))
-                   .squeeze(-1);
-    else if (cache)
-      for (const Dimension& dimension : dimensions)
-        require(dimension.kind != Dimension::Kind::token && dimension.kind != Dimension::Kind::key,
-                "attention: '{}' has a token dimension among others and cannot ride in a cache", table.name);
+    if (cache && table.rides_in_cache()) result = remembered(table, result, query.size(0), *cache);
   }
   return tables;
 }

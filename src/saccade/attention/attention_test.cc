@@ -388,9 +388,9 @@ TEST(AttentionCall, SaysWhyAFormulaCannotDecode) {
   EXPECT_EQ(error_after("input m[query, key]\nmask = causal\nscore = s + m[i, j]",
                         [](Call& call) {
                           call.with_cache = true;
-                          call.rest.inputs = {{"m", torch::zeros({5, 5})}};
+                          call.rest.inputs = {{"m", torch::zeros({5, 4})}};
                         }),
-            "attention: 'm' has a token dimension among others and cannot ride in a cache");
+            "attention: 'm' has size 4 in its dimension 'key'; expected 5");
 }
 
 TEST(AttentionCall, WithACacheIsAboutNewTokensAlone) {

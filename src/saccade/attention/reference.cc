@@ -132,26 +132,6 @@ class Evaluation {
     return product * (1 / std::sqrt(static_cast<double>(query.size(-1))));
   }
 
-  // Where dimension `place` of a table begins to count.
-  int64_t origin(const Dimension& dimension, int64_t size) const {
-    switch (dimension.kind) {
-      case Dimension::Kind::token:
-      case Dimension::Kind::key:
-        return inputs_.first_key;
-      case Dimension::Kind::query:
-        return inputs_.offset;
-      case Dimension::Kind::rel:
-        return -((size - 1) / 2);
-      case Dimension::Kind::batch:
-      case Dimension::Kind::head:
-      case Dimension::Kind::layer:
-      case Dimension::Kind::fixed:
-      case Dimension::Kind::any:
-        break;
-    }
-    return 0;
-  }
-
   Tensor read(const Node& node) const {
     const TableInfo& info = plan_.tables[static_cast<size_t>(node.symbol)];
     const Tensor& table = inputs_.tables[static_cast<size_t>(node.symbol)];
@@ -161,7 +141,8 @@ class Evaluation {
     Tensor place = torch::zeros({1, 1, 1, 1}, options_.dtype(torch::kLong));
     for (size_t index = 0; index < dimensions.size(); ++index) {
       const int64_t size = table.size(static_cast<int64_t>(index) + 2);
-      Tensor subscript = values_[slot(node.args[index])].detach() - origin(dimensions[index], size);
+      Tensor subscript = values_[slot(node.args[index])].detach() -
+                         origin_of(dimensions[index], size, inputs_.offset, inputs_.first_key);
       subscript = torch::nan_to_num(subscript, 0.0, kInfinity, -kInfinity)
                       .clamp(0, static_cast<double>(size - 1))
                       .to(torch::kLong);

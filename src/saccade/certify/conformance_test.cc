@@ -60,6 +60,13 @@ constexpr Unusual kUnusual[] = {
     {"QueryAndKeyInputs",
      "input a[batch, head, query] ; input b[key]: bool ; mask = causal and b[j] ; score = s + a[i]"},
     {"PairInput", "input m[batch, head, query, key] ; score = s + m[i, j]"},
+    {"CausalPairInputs",
+     "input bias[head, query, key] ; input adj[token, token]: bool ; mask = causal and (adj[i, j] or d == "
+     "0)\n"
+     "score = s + bias[i, j]"},
+    {"PairInputInARing", "input bias[query, key] ; mask = 0 <= d < 3 ; score = s + bias[i, j]"},
+    {"TokenTableWithAnotherDimension",
+     "input a[head, token, 3] ; mask = causal ; score = s + a[j, d % 3] * a[i, 0]"},
     {"PositionsAsInput", "input pos[token]: int ; mask = causal ; score = s - 0.3 * d"},
     {"LearnedScale", "param g[head] = 1 in [0.1, 2] ; scale = g / 2 ; mask = causal"},
     {"PinnedLength", "const n = 64 ; mask = causal ; score = s * (1 - d / n)"},

@@ -106,14 +106,10 @@ class Oracle {
           table.select(0, table.size(0) > 1 ? b : 0).select(0, table.size(1) > 1 ? h : 0).data_ptr<double>();
       const std::vector<Dimension> dimensions = plan_.tables[index].subscripted();
       for (size_t place = 0; place < dimensions.size(); ++place) {
-        using Kind = Dimension::Kind;
-        const Kind kind = dimensions[place].kind;
         view.size[place] = table.size(static_cast<int64_t>(place) + 2);
         view.stride[place] = table.stride(static_cast<int64_t>(place) + 2);
-        view.origin[place] = kind == Kind::token || kind == Kind::key ? inputs_.first_key
-                             : kind == Kind::query                    ? inputs_.offset
-                             : kind == Kind::rel                      ? -((view.size[place] - 1) / 2)
-                                                                      : 0;
+        view.origin[place] =
+            origin_of(dimensions[place], view.size[place], inputs_.offset, inputs_.first_key);
       }
       views.push_back(view);
     }

@@ -86,34 +86,36 @@ Tensor make_input(const TableInfo& table, const Case& c, at::ScalarType dtype, i
   return {};
 }
 
-// The place of the dimension that runs along tokens (or keys, or queries), or -1.
-int64_t token_place(const TableInfo& table, const Tensor& tensor) {
-  const int64_t hidden = tensor.dim() - (static_cast<int64_t>(table.dimensions.size()) -
-                                         (table.has(Dimension::Kind::layer) ? 1 : 0));
-  int64_t place = hidden;
+// How a tensor runs along the tokens: where, and what of it a decoding step needs.
+struct Along {
+  int64_t place;
+  bool whole = false;  // everything up to now, not only the new tokens
+};
+
+std::vector<Along> along_tokens(const TableInfo& table, const Tensor& tensor) {
+  std::vector<Along> result;
+  int64_t place = tensor.dim() -
+                  static_cast<int64_t>(table.dimensions.size());  // a batch dimension that was not declared
   for (const Dimension& dimension : table.dimensions) {
-    if (dimension.kind == Dimension::Kind::layer) continue;
-    if (dimension.kind == Dimension::Kind::token || dimension.kind == Dimension::Kind::key ||
-        dimension.kind == Dimension::Kind::query)
-      return place;
+    if (runs_along_tokens(dimension.kind))
+      result.push_back({place, !table.rides_in_cache() && dimension.kind != Dimension::Kind::query});
     ++place;
   }
-  return -1;
+  return result;
 }
 
 template <class F>
 Problem map_tokens(const Formula& formula, const Problem& problem, F f) {
   Problem result = problem;
-  result.query = f(problem.query, 2, "query");
-  result.key = f(problem.key, 2, "key");
-  result.value = f(problem.value, 2, "value");
-  if (problem.call.x.defined()) result.call.x = f(problem.call.x, 1, "x");
-  if (problem.call.key_mask.defined()) result.call.key_mask = f(problem.call.key_mask, 1, "mask");
+  result.query = f(problem.query, Along{2}, "query");
+  result.key = f(problem.key, Along{2}, "key");
+  result.value = f(problem.value, Along{2}, "value");
+  if (problem.call.x.defined()) result.call.x = f(problem.call.x, Along{1}, "x");
+  if (problem.call.key_mask.defined()) result.call.key_mask = f(problem.call.key_mask, Along{1}, "mask");
   for (const TableInfo& table : formula.plan().tables) {
     if (table.source != TableInfo::Source::input) continue;
     Tensor& tensor = result.call.inputs.at(table.name);
-    const int64_t place = token_place(table, tensor);
-    if (place >= 0) tensor = f(tensor, place, table.name);
+    for (const Along& along : along_tokens(table, tensor)) tensor = f(tensor, along, table.name);
   }
   return result;
 }
@@ -170,14 +172,14 @@ void randomise_parameters(AttentionImpl& attention, int64_t seed) {
 }
 
 Problem slice(const Formula& formula, const Problem& problem, int64_t begin, int64_t end) {
-  return map_tokens(formula, problem, [&](const Tensor& tensor, int64_t place, const std::string&) {
-    return tensor.narrow(place, begin, end - begin);
+  return map_tokens(formula, problem, [&](const Tensor& tensor, Along along, const std::string&) {
+    return along.whole ? tensor.narrow(along.place, 0, end) : tensor.narrow(along.place, begin, end - begin);
   });
 }
 
 Problem with_other_future(const Formula& formula, const Problem& problem, int64_t begin, int64_t seed) {
-  return map_tokens(formula, problem, [&](const Tensor& tensor, int64_t place, const std::string& name) {
-    const int64_t count = tensor.size(place) - begin;
+  return map_tokens(formula, problem, [&](const Tensor& tensor, Along along, const std::string& name) {
+    const int64_t place = along.place, count = tensor.size(place) - begin;
     if (count <= 0 || name == "pos" || name == "mask")
       return tensor;  // positions are what "future" is measured by
     Tensor result = tensor.clone();

@@ -124,11 +124,13 @@ std::string cache_reorder(const Subject& subject, const Case& c) {
   mix(mixed.key, past.key, future.key, 2);
   mix(mixed.value, past.value, future.value, 2);
   mix(mixed.call.x, past.call.x, future.call.x, 1);
-  for (auto& [name, input] : mixed.call.inputs) {
-    const Tensor& old_part = past.call.inputs.at(name);
+  for (const TableInfo& table : subject.formula.plan().tables) {
+    if (table.source != TableInfo::Source::input || !table.rides_in_cache()) continue;
+    Tensor& input = mixed.call.inputs.at(table.name);
+    const Tensor& old_part = past.call.inputs.at(table.name);
     for (int64_t place = 0; place < input.dim(); ++place)
       if (old_part.size(place) != input.size(place)) {
-        mix(input, old_part, future.call.inputs.at(name), place);
+        mix(input, old_part, future.call.inputs.at(table.name), place);
         break;
       }
   }

@@ -176,7 +176,7 @@ std::vector<std::string> cached(const Plan& plan) {
   for (const VectorInfo& vector : plan.vectors)
     if (vector.used && vector.for_keys) tracks.push_back(vector.name);
   for (const TableInfo& table : plan.tables)
-    if (table.has(Dimension::Kind::token) || table.has(Dimension::Kind::key)) tracks.push_back(table.name);
+    if (table.rides_in_cache()) tracks.push_back(table.name);
   return tracks;
 }
 

@@ -55,7 +55,9 @@ stand in any order.
 | `*` | any integer expression | known at run time |
 
 A subscript outside its table is clamped to the nearest entry; `saccade explain` warns where it cannot prove that this never happens.
-An input by token, query or key may be given with a batch dimension in front, declared or not.
+An input by token, query or key may be given with a batch dimension in front, declared or not. With a cache, an input with one
+dimension of tokens or keys is given for the new tokens and remembered; an input of pairs, such as `m[query, key]`, is given whole
+with every call: all tokens and keys so far, and the new queries.
 
 ## Names
 

@@ -26,6 +26,35 @@ Reads TableInfo::implied() const {
   return static_cast<Reads>((has(Kind::head) ? kReadsHead : 0) | (of_batch ? kReadsBatch : 0));
 }
 
+bool runs_along_tokens(Dimension::Kind kind) {
+  return kind == Dimension::Kind::token || kind == Dimension::Kind::query || kind == Dimension::Kind::key;
+}
+
+int64_t origin_of(const Dimension& dimension, int64_t size, int64_t offset, int64_t first_key) {
+  switch (dimension.kind) {
+    case Dimension::Kind::token:
+    case Dimension::Kind::key:
+      return first_key;
+    case Dimension::Kind::query:
+      return offset;
+    case Dimension::Kind::rel:
+      return -((size - 1) / 2);
+    case Dimension::Kind::batch:
+    case Dimension::Kind::head:
+    case Dimension::Kind::layer:
+    case Dimension::Kind::fixed:
+    case Dimension::Kind::any:
+      break;
+  }
+  return 0;
+}
+
+bool TableInfo::rides_in_cache() const {
+  int64_t along_tokens = 0;
+  for (const Dimension& dimension : dimensions) along_tokens += runs_along_tokens(dimension.kind);
+  return along_tokens == 1 && !has(Dimension::Kind::query);
+}
+
 std::vector<NodeId> Plan::outputs() const {
   std::vector<NodeId> result{mask, weights};
   if (scale != kNoNode) result.push_back(scale);

@@ -13,6 +13,12 @@
 
 namespace saccade {
 
+bool runs_along_tokens(Dimension::Kind kind);  // token, query or key
+
+// Where a dimension of a table begins to count: subscripts have it taken away. `offset` and `first_key` are
+// the positions of the first query and the first key.
+int64_t origin_of(const Dimension& dimension, int64_t size, int64_t offset, int64_t first_key);
+
 // A named array that a formula reads element by element.
 struct TableInfo {
   enum class Source { param, input, token };
@@ -33,6 +39,9 @@ struct TableInfo {
   std::vector<Dimension> subscripted() const;
   // What the dimensions with implied subscripts add to the dependence of a read.
   Reads implied() const;
+  // Whether a KV cache remembers it: one dimension runs along tokens or keys. Then a call gives it for the
+  // new tokens only. A table of pairs, with several such dimensions, is given whole with every call.
+  bool rides_in_cache() const;
   bool learned() const { return source == Source::param; }
   bool differentiable() const { return type == Type::real; }
 };
