@@ -169,5 +169,22 @@ TEST(Classify, DoesNotTrustDigitsThatSinglePrecisionLoses) {
     EXPECT_EQ(state(text, tile), TileState::mixed) << text;
 }
 
+// At a single pair an interval is a point: only its margins keep it from deciding by double precision alone.
+TEST(Classify, AgreesWithBothPrecisionsAtSinglePairs) {
+  for (const char* mask :
+       {"1 / d * d == 1", "sqrt(d) ^ 2 == d", "exp(log(d)) >= d", "d * 0.125 % 0.75 < 0.7"}) {
+    const Plan plan = plan_of(std::string("mask = ") + mask);
+    for (double d = 1; d < 200; ++d) {
+      const TileState state = classify(plan, {d, d + 1, 0, 1});
+      if (state == TileState::mixed) continue;
+      RandomStream random(0, "unused");
+      expect_state<float>(plan, {d, d + 1, 0, 1}, state, random, mask);
+      expect_state<double>(plan, {d, d + 1, 0, 1}, state, random, mask);
+    }
+  }
+  // This quotient is 8615931.999... and rounds up in single precision.
+  EXPECT_EQ(state("mask = d // 0.6183804869651794 == 8615931", {5327924, 5327925, 0, 1}), TileState::mixed);
+}
+
 }  // namespace
 }  // namespace saccade

@@ -23,6 +23,10 @@
 // Called when a sanitizer is about to end the program; absent without one.
 extern "C" void __sanitizer_set_death_callback(void (*callback)()) __attribute__((weak));
 
+// The address sanitizer keeps every stack that ever allocated, and a recursive parser has no end of them: a
+// long run needs short ones.
+extern "C" const char* __asan_default_options() { return "malloc_context_size=6:quarantine_size_mb=64"; }
+
 namespace saccade {
 namespace {
 

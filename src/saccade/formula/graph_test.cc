@@ -106,6 +106,9 @@ TEST_F(GraphTest, ComparesDistancesHoweverTheyAreWritten) {
             "d != 0");
   EXPECT_EQ(text(graph.apply(Op::less, {graph.apply(Op::add, {i, h}), j})), "d < 0 - h");
   EXPECT_EQ(text(graph.apply(Op::less, {i, h})), "i < h") << "that is no distance";
+  EXPECT_EQ(text(graph.apply(Op::less, {graph.apply(Op::add, {i, i}), graph.apply(Op::add, {j, j})})),
+            "i + i < j + j")
+      << "twice a distance is none";
   EXPECT_EQ(text(graph.apply(Op::less, {i, graph.apply(Op::multiply, {whole(2), j})})), "i < 2 * j");
 }
 

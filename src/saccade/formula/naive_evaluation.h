@@ -71,7 +71,7 @@ class RandomTables {
       case Kind::any:
         return 1 + static_cast<int64_t>(random.below(6));
       case Kind::fixed:
-        return dimension.size;
+        return std::min<int64_t>(dimension.size, 64);  // what lies beyond is clamped to what is there
       case Kind::batch:
       case Kind::head:
       case Kind::layer:

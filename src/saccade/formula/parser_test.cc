@@ -236,6 +236,14 @@ TEST(ParserLimits, NestedBracketsAreBounded) {
   }
 }
 
+TEST(ParserLimits, AStatementThatIsTooDeepDoesNotBurdenTheNext) {
+  const std::string deep = "a = " + repeated("(", 200) + "s\n",
+                    fine = repeated("(", 99) + "s" + repeated(")", 99);
+  EXPECT_THAT(errors(repeated(deep, 5) + "score = " + fine),
+              testing::Each("an expression may be nested at most 100 deep"));
+  EXPECT_EQ(errors(repeated(deep, 5) + "score = " + fine).size(), 5u);
+}
+
 TEST(ParserLimits, LongChainsOfOperatorsAreBounded) {
   EXPECT_THAT(errors("score = s" + repeated(" + s", 199)), ElementsAre());
   EXPECT_THAT(errors("score = s" + repeated(" + s", 200)),

@@ -59,6 +59,8 @@ TEST(Compile, ReusesRegistersAfterTheirLastUse) {
   for (int count = 0; count < 50; ++count) chain = "tanh(" + chain + ")";
   const Plan plan = plan_of("score = " + chain);
   EXPECT_EQ(compile(plan, {plan.score}).stage(Rate::tile).registers, 1);
+  const Plan hoisted = plan_of("score = s * exp(h) * exp(h + 1) * exp(h + 2) * exp(h + 3)");
+  EXPECT_EQ(compile(hoisted, {hoisted.score}).stage(Rate::head).registers, 2) << "h and one more";
 }
 
 TEST(Compile, RefusesNorms) {

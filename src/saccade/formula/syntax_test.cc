@@ -30,6 +30,7 @@ TEST(Print, WritesOnlyTheParenthesesThatAreNeeded) {
       {"a ^ (b ^ c)", "a ^ b ^ c"},
       {"(-a) ^ b", "(-a) ^ b"},
       {"-(a ^ b)", "-a ^ b"},
+      {"-(-a)", "--a"},
       {"a ^ (-b)", "a ^ -b"},
       {"-(a * b)", "-(a * b)"},
       {"(-a) * b", "-a * b"},
