@@ -219,6 +219,19 @@ TEST(CheckPositions, OnlyAnIntegerInputOverTokensReplacesThem) {
   EXPECT_EQ(plan.graph[plan.mask].reads, kReadsBatch | kReadsRow | kReadsColumn);
 }
 
+TEST(CheckReads, WhatBelongsToTokensDiffersBetweenSequences) {
+  const auto reads = [](const std::string& text) {
+    const Plan plan = plan_of(text);
+    return plan.graph[plan.score].reads;
+  };
+  EXPECT_EQ(reads("input F[token]\nscore = F[j]"), kReadsBatch | kReadsColumn);
+  EXPECT_EQ(reads("input F[head, query]\nscore = F[i]"), kReadsBatch | kReadsHead | kReadsRow);
+  EXPECT_EQ(reads("input p[batch]\nscore = p"), kReadsBatch);
+  EXPECT_EQ(reads("token F = project(x)\nscore = F[i]"), kReadsBatch | kReadsHead | kReadsRow);
+  EXPECT_EQ(reads("param b[head, 9]= 0\nscore = b[d]"), kReadsHead | kReadsDiagonal);
+  EXPECT_EQ(reads("input b[rel]\nscore = b[d]"), kReadsDiagonal);
+}
+
 // --- warnings and limits ---
 
 TEST(CheckWarnings, NameWhatIsNotUsed) {
