@@ -45,14 +45,12 @@ bool is_exact_integer(Interval interval) { return !interval.nan && largest(inter
 }  // namespace
 
 Bounds::Bounds(const Plan& plan) : plan_(plan), known_(static_cast<size_t>(plan.graph.size())) {
-  for (const TableInfo& table : plan.tables) {
-    if (table.type == Type::boolean)
-      tables_.push_back({0, 1});
-    else if (table.name == "pos" && table.source == TableInfo::Source::input)
-      tables_.push_back({0, kMostPositions});
-    else
-      tables_.push_back(hull(rounded(table.low), rounded(table.high)));
-  }
+  for (const TableInfo& table : plan.tables)
+    tables_.push_back(table.type == Type::boolean ? Interval{0, 1}
+                                                  : hull(rounded(table.low), rounded(table.high)));
+  // Positions that are given may be negative, as those of padding are, but must be exact.
+  if (const int table = plan.position_table(); table >= 0)
+    set_table(table, {-kMostPositions, kMostPositions});
 }
 
 void Bounds::set(Variable variable, Interval interval) {

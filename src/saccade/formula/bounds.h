@@ -15,8 +15,8 @@ inline constexpr double kMostPositions = 1 << 24;
 
 class Bounds {
  public:
-  // Starts from what holds for every call: positions from 0 on, params within their bounds, streams and
-  // inputs unknown.
+  // Starts from what holds for every call: positions from 0 on unless they are an input, params within their
+  // bounds, streams and inputs unknown.
   explicit Bounds(const Plan& plan);
 
   void set(NodeId node, Interval interval) { known_[static_cast<size_t>(node)] = interval; }

@@ -92,6 +92,15 @@ TEST(Bounds, KnowsWhatHoldsForEveryCall) {
   }
 }
 
+TEST(Bounds, KnowsNothingOfPositionsThatAreGiven) {
+  const Tile tile{64, 128, 0, 64};
+  EXPECT_EQ(state("mask = i >= 0", tile), TileState::full);
+  EXPECT_EQ(state("input pos[token]: int\nmask = i >= 0", tile), TileState::mixed) << "padding may have -1";
+  EXPECT_EQ(state("input pos[token]: int\nmask = causal", tile), TileState::mixed);
+  EXPECT_EQ(state("input pos[token]\nmask = pos[j] >= 0", tile), TileState::mixed)
+      << "an input like any other";
+}
+
 TEST(Bounds, TakesWhatIsKnownOfATable) {
   const Plan plan = plan_of("input doc[token]: int; mask = doc[i] == doc[j] and doc[i] > 2");
   Bounds bounds(plan);

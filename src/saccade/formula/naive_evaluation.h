@@ -92,7 +92,7 @@ class RandomTables {
       case Type::boolean:
         return static_cast<Real>(random.below(2));
       case Type::integer:
-        return static_cast<Real>(random.below(24)) - (table.name == "pos" ? 0 : 4);
+        return static_cast<Real>(random.below(24)) - 4;
       case Type::real:
         break;
     }
