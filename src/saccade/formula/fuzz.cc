@@ -20,12 +20,16 @@
 #include "saccade/formula/parser.h"
 #include "saccade/formula/random_formula.h"
 
+// Names that the sanitizers chose. NOLINTBEGIN(bugprone-reserved-identifier)
+
 // Called when a sanitizer is about to end the program; absent without one.
 extern "C" void __sanitizer_set_death_callback(void (*callback)()) __attribute__((weak));
 
 // The address sanitizer keeps every stack that ever allocated, and a recursive parser has no end of them: a
 // long run needs short ones.
 extern "C" const char* __asan_default_options() { return "malloc_context_size=6:quarantine_size_mb=64"; }
+
+// NOLINTEND(bugprone-reserved-identifier)
 
 namespace saccade {
 namespace {

@@ -73,7 +73,7 @@ class Compiler {
     // in place.
     std::vector<NodeId> distinct = node.args;
     std::ranges::sort(distinct);
-    distinct.erase(std::ranges::unique(distinct).begin(), distinct.end());
+    distinct.erase(std::unique(distinct.begin(), distinct.end()), distinct.end());
     auto& free = free_[static_cast<size_t>(rate)];
     for (NodeId arg : distinct) {
       const auto last = last_use_.find(arg);

@@ -386,7 +386,7 @@ class RandomFormula {
       return random_.below(4) ? integer(depth - 1) : real(depth - 1);
     };
     const ExpressionPtr left = side(), middle = side();
-    const ExpressionPtr first = make_operation(pick(random_, kComparisons), {left, middle});
+    ExpressionPtr first = make_operation(pick(random_, kComparisons), {left, middle});
     if (random_.below(4)) return first;
     const ExpressionPtr second = make_operation(pick(random_, kComparisons), {middle, side()});
     return make_operation(Op::logical_and, {first, second});
