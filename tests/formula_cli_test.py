@@ -173,13 +173,35 @@ class Documentation(unittest.TestCase):
 
 
 class Bench(unittest.TestCase):
+    SMALL = ("--heads", "2", "--repeats", "1", "--json")
+
+    def rows(self, *arguments):
+        return json.loads(run("bench", *arguments, *self.SMALL).stdout)["rows"]
+
     def test_it_sets_a_formula_beside_torch(self):
-        rows = json.loads(run("bench", "causal", "--length", "16", "32", "--heads", "2", "--repeats", "1", "--json").stdout)
-        self.assertEqual([(row["n"], row["work"]) for row in rows],
+        rows = self.rows("causal", "--length", "16", "32")
+        self.assertEqual([(row["n"], row["work"]) for row in rows if row["by"] == "saccade"],
                          [(16, "forward"), (16, "training step"), (32, "forward"), (32, "training step")])
+        self.assertEqual({row["by"] for row in rows}, {"saccade", "naive", "sdpa"})
         for row in rows:
+            self.assertIsNone(row["failure"])
             self.assertGreater(row["seconds"], 0)
-            self.assertAlmostEqual(row["ratio"], row["seconds"] / row["sdpa_seconds"])
+            self.assertGreater(row["bytes"], 0)
+            if row["by"] != "saccade":
+                self.assertLess(row["error"], 1e-4)
+
+    def test_lengths_work_and_rivals_can_be_chosen(self):
+        rows = self.rows("prior", "--lengths", "8,16", "--decode", "--kv-heads", "1", "--rivals", "sdpa-bias")
+        self.assertEqual([(row["n"], row["by"]) for row in rows],
+                         [(8, "saccade"), (8, "sdpa-bias"), (16, "saccade"), (16, "sdpa-bias")])
+        self.assertEqual({row["work"] for row in rows}, {"decoding step"})
+
+    def test_wrong_choices_are_named(self):
+        self.assertIn("did you mean 'sdpa'", run("bench", "causal", "--rivals", "spda").stderr)
+        self.assertIn("cannot decode", run("bench", "full", "--decode", "--length", "8").stderr)
+        self.assertIn("no target", run("bench", "--targets", "--only", "nothing like it").stderr)
+        for arguments in (("--rivals", "spda"), ("--only", "x"), ("--dtype", "int")):
+            self.assertEqual(run("bench", "causal", *arguments).returncode, 2)
 
 
 if __name__ == "__main__":

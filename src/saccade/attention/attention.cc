@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "saccade/attention/fused.h"
 #include "saccade/attention/shapes.h"
 #include "saccade/base/error.h"
 #include "saccade/base/text.h"
@@ -106,14 +107,23 @@ void AttentionImpl::clamp_parameters() {
 
 std::string_view name_of(Path path) {
   switch (path) {
+    case Path::automatic:
+      return "automatic";
     case Path::reference:
       return "reference";
+    case Path::fused:
+      return "fused";
   }
   return "";
 }
 
-PathChoice choose_path(const Formula&) {
-  return {Path::reference, "plain tensor operations that hold the n x n map; the only path of this build"};
+PathChoice choose_path(const Formula&, Path wanted) {
+  if (wanted == Path::reference)
+    return {Path::reference, "asked for: plain tensor operations that hold the n x n map"};
+  return {Path::fused, wanted == Path::fused
+                           ? "asked for"
+                           : "every formula runs on the fused kernels; calls that ask for the "
+                             "weights or for dropout, or tensors not on the CPU, take the reference"};
 }
 
 Tensor AttentionImpl::forward(const Tensor& query, const Tensor& key, const Tensor& value,
@@ -282,6 +292,8 @@ PairInputs AttentionImpl::prepare(const Tensor& query, const Tensor& key, const 
   if (cache) cache->make_room(key.size(2));
   inputs.first_key = cache ? cache->first() : 0;
   inputs.dropout = call.dropout;
+  inputs.lists = call.lists;
+  inputs.epsilon = options_.epsilon;
   inputs.tables = tables_of_call(query, key, call, cache);
 
   const auto in_long = torch::TensorOptions().dtype(torch::kLong).device(query.device());
@@ -344,7 +356,12 @@ PairInputs AttentionImpl::prepare(const Tensor& query, const Tensor& key, const 
 }
 
 AttentionResult AttentionImpl::attend(const PairInputs& inputs, bool need_weights) {
-  return reference_attention(formula_.plan(), inputs, need_weights);
+  if (options_.path == Path::reference) return reference_attention(formula_.plan(), inputs, need_weights);
+  const std::string obstacle = fused_obstacle(inputs, need_weights);
+  require(options_.path != Path::fused || obstacle.empty(), "attention: the fused path was asked for, but {}",
+          obstacle);
+  return obstacle.empty() ? fused_attention(formula_, inputs)
+                          : reference_attention(formula_.plan(), inputs, need_weights);
 }
 
 }  // namespace saccade

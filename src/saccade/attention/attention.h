@@ -16,12 +16,19 @@
 
 namespace saccade {
 
+// Which implementation runs the pairs. Automatic: the fused kernels wherever they can run.
+enum class Path { automatic, reference, fused };
+std::string_view name_of(Path path);
+
 struct AttentionOptions {
   int64_t heads = 1;
   int64_t kv_heads = 0;   // 0: as many as heads
   int64_t head_dim = 64;  // width of a query and a key
   int64_t model_dim = 0;  // width of the layer's input; needed by formulas that use x
   std::optional<RotaryOptions> rotary;
+  Path path = Path::automatic;
+  // Leave out tiles whose whole weight is provably below this share of their rows; fused path only.
+  double epsilon = 0;
 };
 
 // What a call may give besides query, key and value.
@@ -32,17 +39,17 @@ struct AttentionCall {
   at::Tensor key_mask;                       // [batch, keys], true for real keys, false for padding
   int64_t offset = 0;                        // position of the first query, when there is no cache
   bool need_weights = false;
-  double dropout = 0;  // of the weights
+  double dropout = 0;             // of the weights
+  std::optional<KeyLists> lists;  // look at these keys only
 };
 
-// Which implementation runs the pairs, and why.
-enum class Path { reference };
-std::string_view name_of(Path path);
+// The path that was taken or would be, and why.
 struct PathChoice {
   Path path;
   std::string reason;
 };
-PathChoice choose_path(const Formula& formula);
+// For ordinary calls of a formula; a call that asks for more may take another.
+PathChoice choose_path(const Formula& formula, Path wanted = Path::automatic);
 
 class AttentionImpl : public torch::nn::Module {
  public:
@@ -70,7 +77,8 @@ class AttentionImpl : public torch::nn::Module {
 
   const Formula& formula() const { return formula_; }
   const AttentionOptions& options() const { return options_; }
-  PathChoice path() const { return choose_path(formula_); }
+  PathChoice path() const { return choose_path(formula_, options_.path); }
+  void set_path(Path path) { options_.path = path; }
 
   // --- the two halves of a call, for whoever looks inside ---
 

@@ -158,9 +158,13 @@ TEST(Attention, TakesKeysFromTheMemory) {
 }
 
 TEST(Attention, SaysWhichPathRuns) {
-  const PathChoice choice = make("mask = causal", {})->path();
-  EXPECT_EQ(choice.path, Path::reference);
-  EXPECT_FALSE(choice.reason.empty());
+  for (const auto& [wanted, taken] : {std::pair{Path::automatic, Path::fused},
+                                      {Path::fused, Path::fused},
+                                      {Path::reference, Path::reference}}) {
+    const PathChoice choice = make("mask = causal", {.path = wanted})->path();
+    EXPECT_EQ(choice.path, taken);
+    EXPECT_FALSE(choice.reason.empty());
+  }
 }
 
 // --- wrong options

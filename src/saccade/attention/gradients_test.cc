@@ -1,5 +1,6 @@
 // Gradients of whole formulas by numerical differences: of query, key, value, the layer's input, real inputs
 // and everything learned.
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <torch/csrc/autograd/autograd.h>
 
@@ -128,9 +129,20 @@ TEST(Prior, HasFiniteGradientsAtDistanceZero) {
     EXPECT_EQ(parameter.value().grad().item<double>(), 0) << parameter.key();
 }
 
+TEST(Gradients, OfSecondOrderAreRefusedByTheFusedPath) {
+  Attention attention(Formula::parse("mask = causal"), AttentionOptions{.heads = 1, .head_dim = 3});
+  Seeded random(kSeed);
+  const Tensor x = random.leaf({1, 1, 3, 3});
+  const Tensor output = attention->forward(x, x, x);
+  const Tensor slope =
+      torch::autograd::grad({output.square().sum()}, {x}, {}, true, /*create_graph=*/true)[0];
+  EXPECT_THAT([&] { torch::autograd::grad({slope.square().sum()}, {x}); },
+              testing::ThrowsMessage<std::exception>(testing::HasSubstr("no second derivative")));
+}
+
 TEST(Gradients, OfSecondOrderExistThroughAWholeFormula) {
   Attention attention(Formula::parse("param alpha[head] = 0.5\nmask = causal\nscore = s - alpha * abs(d)"),
-                      AttentionOptions{.heads = 2, .head_dim = 3});
+                      AttentionOptions{.heads = 2, .head_dim = 3, .path = Path::reference});
   attention->to(torch::kDouble);
   Seeded random(kSeed);
   const Tensor query = random.leaf({1, 2, 3, 3}), key = random.leaf({1, 2, 3, 3}),

@@ -186,7 +186,7 @@ TEST_F(Multihead, GivesWeightsOnRequestAndAveragedIfWanted) {
   const auto [same_output, each] = module->forward(query, key, key, {}, true, {}, false);
   const auto [lone_output, none] = module->forward(query, key, key, {}, false);
   EXPECT_FALSE(none.defined());
-  EXPECT_TRUE(torch::equal(output, lone_output));
+  expect_close(output, lone_output);
   EXPECT_EQ(each.sizes(), (std::vector<int64_t>{2, kHeads, 4, 6}));
   EXPECT_EQ(average.sizes(), (std::vector<int64_t>{2, 4, 6}));
   expect_close(average, each.mean(1));

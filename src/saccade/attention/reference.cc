@@ -60,7 +60,28 @@ class Evaluation {
       if (!values_[slot(id)].defined()) values_[slot(id)] = evaluate(id);
     mask_ = values_[slot(plan_.mask)];
     if (inputs_.key_mask.defined()) mask_ = mask_.logical_and(inputs_.key_mask.unsqueeze(1).unsqueeze(2));
+    if (inputs_.lists) mask_ = mask_.logical_and(listed());
     mask_ = mask_.expand({query_.size(0), heads_, query_.size(2), inputs_.value.size(2)});
+  }
+
+  // The listed keys as a mask [batch or 1, heads or 1, queries, keys].
+  Tensor listed() const {
+    const KeyLists& lists = *inputs_.lists;
+    const Tensor starts = lists.starts.to(torch::kLong).contiguous(), entries = lists.keys.to(torch::kLong);
+    const int64_t tiles = starts.size(2) - 1, queries = query_.size(2), keys = inputs_.value.size(2);
+    Tensor mask = torch::zeros({starts.size(0), starts.size(1), tiles * lists.query_tile,
+                                (keys + lists.key_tile - 1) / lists.key_tile * lists.key_tile},
+                               options_.dtype(torch::kBool));
+    for (int64_t batch = 0; batch < starts.size(0); ++batch)
+      for (int64_t head = 0; head < starts.size(1); ++head)
+        for (int64_t tile = 0; tile < tiles; ++tile)
+          for (int64_t entry = starts[batch][head][tile].item<int64_t>();
+               entry < starts[batch][head][tile + 1].item<int64_t>(); ++entry)
+            mask[batch][head]
+                .narrow(0, tile * lists.query_tile, lists.query_tile)
+                .narrow(1, entries[entry].item<int64_t>() * lists.key_tile, lists.key_tile)
+                .fill_(true);
+    return mask.narrow(2, 0, queries).narrow(3, 0, keys);
   }
 
   // Padding may hold anything, also NaN, which 0 times it would spread.

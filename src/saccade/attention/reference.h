@@ -4,9 +4,11 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "saccade/attention/key_lists.h"
 #include "saccade/formula/plan.h"
 
 namespace saccade {
@@ -21,10 +23,13 @@ struct PairInputs {
       keys;          // [batch, kv heads, keys, d]: k, then the plan's vectors (undefined where not a key)
   at::Tensor value;  // [batch, kv heads, keys, d_v]
   std::vector<at::Tensor> tables;
-  at::Tensor key_mask;    // [batch, keys], true for real keys; undefined: all are real
-  int64_t offset = 0;     // position of the first query
-  int64_t first_key = 0;  // position of the first key
-  double dropout = 0;     // of the weights, for training
+  at::Tensor key_mask;            // [batch, keys], true for real keys; undefined: all are real
+  int64_t offset = 0;             // position of the first query
+  int64_t first_key = 0;          // position of the first key
+  double dropout = 0;             // of the weights, for training
+  std::optional<KeyLists> lists;  // the only keys to look at
+  double epsilon = 0;             // fused path: leave out tiles of less than this share of their rows' weight
+  bool skip = true;               // fused path: leave out tiles that the mask empties
 };
 
 struct AttentionResult {

@@ -190,7 +190,8 @@ TEST(InfiniteScore, OfMinusInfinityIsNoWeight) {
   const std::vector<Tensor> gradients = fixture.gradients(result);
   for (const Tensor& gradient : gradients) EXPECT_TRUE(all_finite(gradient));
   Fixture masked("mask = causal and j != 1 and i != 3");
-  const AttentionResult same = masked.attention->run(masked.query, masked.key, masked.value, {});
+  const AttentionResult same =
+      masked.attention->run(masked.query, masked.key, masked.value, {.need_weights = true});
   EXPECT_TRUE(torch::equal(result.output, same.output));
 }
 

@@ -1,18 +1,10 @@
-// `saccade bench`: time of a formula's attention beside torch's own on the same shapes, in one process and
-// interleaved, so that a busy machine slows both alike. Times are medians; ratios are what to look at.
+// `saccade bench`: formulas beside torch's own attention, or with --targets the table of what Saccade means
+// to reach. The measuring is done by the bench rung; here are the options.
 #include <ATen/Parallel.h>
-#include <ATen/ops/scaled_dot_product_attention.h>
-#include <torch/csrc/autograd/autograd.h>
 
-#include <algorithm>
-#include <chrono>
-
-#include "saccade/attention/attention.h"
 #include "saccade/base/error.h"
-#include "saccade/base/json.h"
 #include "saccade/base/progress.h"
-#include "saccade/base/text.h"
-#include "saccade/certify/problem.h"
+#include "saccade/bench/report.h"
 #include "saccade/cli/command.h"
 #include "saccade/cli/formula_options.h"
 #include "saccade/cli/output.h"
@@ -20,146 +12,125 @@
 namespace saccade {
 namespace {
 
-using torch::Tensor;
-
 struct Options {
   FormulaOptions formula;
-  std::vector<int64_t> lengths = {128, 256, 512, 1024};
-  int64_t heads = 8;
-  int64_t width = 64;
-  int64_t repeats = 7;
+  bench::ComparisonOptions comparison;
+  bool forward = false, train = false, decode = false;
+  std::string dtype = "float", path = "automatic";
+  int threads = 0;
   bool json = false;
+  bool targets = false;
+  std::string only;
+  int64_t processes = 3;
 };
 
-double seconds(const std::function<void()>& work) {
-  const auto begin = std::chrono::steady_clock::now();
-  work();
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+const std::map<std::string, Path> kPaths = {
+    {"automatic", Path::automatic}, {"reference", Path::reference}, {"fused", Path::fused}};
+const std::map<std::string, at::ScalarType> kDtypes = {
+    {"float", at::kFloat}, {"double", at::kDouble}, {"bfloat16", at::kBFloat16}, {"half", at::kHalf}};
+
+std::function<void(int64_t, int64_t)> shown_by(std::optional<Progress>& bar) {
+  return [&bar](int64_t done, int64_t total) {
+    if (!bar) bar.emplace(total, "bench");
+    bar->update(done);
+  };
 }
 
-double median(std::vector<double> values) {
-  std::ranges::sort(values);
-  return values[values.size() / 2];
+ExitCode compare(const Options& options) {
+  bench::ComparisonOptions comparison = options.comparison;
+  std::vector<std::string> files = options.formula.files;
+  if (files.empty()) files = {"causal", "prior"};
+  for (const std::string& file : files)
+    comparison.formulas.push_back({.name = file, .set = parse_overrides(options.formula.set)});
+  for (const bench::FormulaSource& source : comparison.formulas) load(source);
+  comparison.dtype = kDtypes.at(options.dtype);
+  comparison.path = kPaths.at(options.path);
+  comparison.tasks.clear();
+  if (options.forward) comparison.tasks.push_back(bench::Task::forward);
+  if (options.train) comparison.tasks.push_back(bench::Task::training);
+  if (options.decode) comparison.tasks.push_back(bench::Task::decoding);
+  if (comparison.tasks.empty()) comparison.tasks = {bench::Task::forward, bench::Task::training};
+  std::optional<Progress> bar;
+  const std::vector<bench::ComparisonRow> rows = bench::compare(comparison, shown_by(bar));
+  bar.reset();
+  const bench::Circumstances circumstances{at::get_num_threads(), bench::measure_peak()};
+  if (options.json)
+    print("{}\n", dump(comparison_json(comparison, circumstances, rows), 2));
+  else
+    write_output(comparison_text(comparison, circumstances, rows));
+  return ExitCode::success;
 }
 
-struct Timing {
-  double ours, torch;       // medians
-  double fastest, slowest;  // of ours / torch in single rounds
-};
-
-// A, B, A, B, ...: one warm-up round, then `repeats` that count.
-Timing interleave(const std::function<void()>& ours, const std::function<void()>& rival, int64_t repeats) {
-  std::vector<double> our_times, rival_times, ratios;
-  for (int64_t round = 0; round <= repeats; ++round) {
-    const double a = seconds(ours), b = seconds(rival);
-    if (round == 0) continue;
-    our_times.push_back(a);
-    rival_times.push_back(b);
-    ratios.push_back(a / b);
+ExitCode try_targets(const Options& options) {
+  require(options.formula.files.empty(), "bench: --targets has its own formulas; choose with --only");
+  const std::vector<bench::Target> targets = bench::targets(options.only);
+  require(!targets.empty(), "bench: no target's name contains '{}'", options.only);
+  std::vector<bench::Outcome> outcomes;
+  if (options.processes == 1) {
+    std::optional<Progress> bar;
+    bench::RoundOptions rounds = options.comparison.rounds;
+    rounds.seconds = 1.5;
+    outcomes = bench::try_targets(targets, rounds, shown_by(bar));
+  } else {
+    std::vector<std::string> arguments{"bench", "--targets", "--json", "--processes", "1"};
+    arguments.insert(arguments.end(), {"--threads", std::to_string(at::get_num_threads())});
+    arguments.insert(arguments.end(), {"--repeats", std::to_string(options.comparison.rounds.repeats)});
+    if (!options.only.empty()) arguments.insert(arguments.end(), {"--only", options.only});
+    outcomes = bench::try_in_processes(targets, options.processes, arguments);
   }
-  return {median(our_times), median(rival_times), std::ranges::min(ratios), std::ranges::max(ratios)};
-}
-
-struct Row {
-  std::string formula, work;
-  int64_t length;
-  Timing timing;
-};
-
-std::vector<Row> measure(const Options& options, const std::string& file, int64_t length) {
-  const Formula formula = options.formula.load(file);
-  const Case c{.heads = options.heads,
-               .kv_heads = options.heads,
-               .queries = length,
-               .keys = length,
-               .head_dim = options.width,
-               .value_dim = options.width};
-  AttentionOptions attention_options = options_of(c);
-  Attention attention(formula, attention_options);
-  Problem problem = make_problem(formula, c, torch::kFloat);
-  for (Tensor* tensor : {&problem.query, &problem.key, &problem.value}) tensor->requires_grad_(true);
-  const bool causal = formula.plan().decoding.possible;
-  const auto ours = [&] {
-    return attention->forward(problem.query, problem.key, problem.value, problem.call);
-  };
-  const auto torch_sdpa = [&] {
-    return at::scaled_dot_product_attention(problem.query, problem.key, problem.value, {}, 0, causal);
-  };
-  const auto forward_only = [](const auto& f) {
-    return [&f] {
-      torch::NoGradGuard no_gradient;
-      f();
-    };
-  };
-  const auto training_step = [&](const auto& f) {
-    return [&f, &problem] {
-      torch::autograd::grad({f().sum()}, {problem.query, problem.key, problem.value});
-    };
-  };
-  return {
-      {file, "forward", length, interleave(forward_only(ours), forward_only(torch_sdpa), options.repeats)},
-      {file, "training step", length,
-       interleave(training_step(ours), training_step(torch_sdpa), options.repeats)}};
+  if (options.json)
+    print("{}\n", dump(to_json(outcomes), 2));
+  else
+    write_output(targets_text({at::get_num_threads(), bench::measure_peak()}, outcomes));
+  const bool all = std::ranges::all_of(outcomes, [](const bench::Outcome& outcome) { return outcome.met(); });
+  return all ? ExitCode::success : ExitCode::check_failed;
 }
 
 ExitCode run(const Options& options) {
-  std::vector<std::string> files = options.formula.files;
-  if (files.empty()) files = {"causal", "prior"};
-  for (const std::string& file : files) options.formula.load(file);
-  std::vector<Row> rows;
-  Progress progress(static_cast<int64_t>(files.size() * options.lengths.size()), "bench");
-  for (const std::string& file : files)
-    for (int64_t length : options.lengths) {
-      for (Row& row : measure(options, file, length)) rows.push_back(std::move(row));
-      progress.update(static_cast<int64_t>(rows.size() / 2), file);
-    }
-  progress.finish();
-  if (options.json) {
-    Json list = Json::array();
-    for (const Row& row : rows)
-      list.push_back({{"formula", row.formula},
-                      {"work", row.work},
-                      {"n", row.length},
-                      {"seconds", row.timing.ours},
-                      {"sdpa_seconds", row.timing.torch},
-                      {"ratio", row.timing.ours / row.timing.torch},
-                      {"ratio_low", row.timing.fastest},
-                      {"ratio_high", row.timing.slowest}});
-    print("{}\n", dump(list, 2));
-    return ExitCode::success;
-  }
-  print(
-      "{} heads of width {}, {}, median of {}; the rival is torch's scaled_dot_product_attention, causal "
-      "where the formula is\n\n",
-      options.heads, options.width, plural(at::get_num_threads(), "thread"), options.repeats);
-  Table table({"formula", "path", "n", "work", "ms", "SDPA ms", "ours / SDPA", "spread"});
-  for (const Row& row : rows)
-    table.add({row.formula, std::string(name_of(choose_path(options.formula.load(row.formula)).path)),
-               std::to_string(row.length), row.work, fmt::format("{:.2f}", 1e3 * row.timing.ours),
-               fmt::format("{:.2f}", 1e3 * row.timing.torch),
-               fmt::format("{:.2f}x", row.timing.ours / row.timing.torch),
-               fmt::format("{:.2f}-{:.2f}", row.timing.fastest, row.timing.slowest)});
-  write_output(table.print());
-  return ExitCode::success;
+  if (options.threads > 0) at::set_num_threads(options.threads);
+  return options.targets ? try_targets(options) : compare(options);
+}
+
+template <class Number>
+void count_option(CLI::App& app, const std::string& names, Number& value, int64_t most,
+                  const std::string& what) {
+  app.add_option(names, value, what)->check(CLI::Range(int64_t{1}, most))->capture_default_str();
 }
 
 }  // namespace
 
 Work declare_bench(CLI::App& app) {
   const auto options = std::make_shared<Options>();
+  bench::ComparisonOptions& comparison = options->comparison;
   options->formula.declare(app, true);
-  app.add_option("-n,--length", options->lengths, "Numbers of tokens")
-      ->check(CLI::Range(int64_t{1}, int64_t{16384}))
+  app.add_option("-n,--length,--lengths", comparison.lengths, "Numbers of tokens")
+      ->check(CLI::Range(int64_t{1}, int64_t{65536}))
+      ->delimiter(',')
       ->capture_default_str();
-  app.add_option("--heads", options->heads, "Number of heads")
-      ->check(CLI::Range(int64_t{1}, int64_t{256}))
+  app.add_flag("--forward", options->forward, "Measure the forward pass");
+  app.add_flag("--train", options->train, "Measure a training step; without a choice, both");
+  app.add_flag("--decode", options->decode, "Measure a decoding step with n tokens in the cache");
+  count_option(app, "--batch", comparison.batch, 1024, "Sequences in a batch");
+  count_option(app, "--heads", comparison.heads, 256, "Number of query heads");
+  app.add_option("--kv-heads", comparison.kv_heads, "Number of key heads; as many as query heads by default")
+      ->check(CLI::Range(int64_t{1}, int64_t{256}));
+  count_option(app, "--width", comparison.width, 512, "Width of a head");
+  app.add_option("--dtype", options->dtype, "float, double, bfloat16 or half")
+      ->check(CLI::IsMember({"float", "double", "bfloat16", "half"}))
       ->capture_default_str();
-  app.add_option("--width", options->width, "Width of a head")
-      ->check(CLI::Range(int64_t{1}, int64_t{256}))
+  app.add_option("--path", options->path, "Which of our paths: automatic, reference or fused")
+      ->check(CLI::IsMember({"automatic", "reference", "fused"}))
       ->capture_default_str();
-  app.add_option("--repeats", options->repeats, "Rounds that count")
-      ->check(CLI::Range(int64_t{1}, int64_t{1000}))
-      ->capture_default_str();
+  app.add_option("--rivals", comparison.rivals, "Which rivals; all that compute the same by default")
+      ->delimiter(',');
+  app.add_option("--threads", options->threads, "Threads for all; torch's choice by default")
+      ->check(CLI::Range(1, 1024));
+  count_option(app, "--repeats", comparison.rounds.repeats, 1000, "Rounds that count, at most");
+  app.add_flag("--targets", options->targets, "Measure the table of targets; exit code 1 when one is missed");
+  app.add_option("--only", options->only, "With --targets: those whose name contains this")
+      ->needs("--targets");
+  count_option(app, "--processes", options->processes, 100,
+               "With --targets: the median over so many processes");
   app.add_flag("--json", options->json, "Print JSON");
   return [options] { return run(*options); };
 }

@@ -110,7 +110,8 @@ void find_terms(Plan& plan) {
 // ----------------------------------------------------------------------------------------------------------
 
 void find_derivatives(Plan& plan) {
-  const auto is_target = [&plan](const Node& node) {
+  const auto is_target = [&plan](NodeId id) {
+    const Node& node = plan.graph[id];
     if (node.op == Op::stream) return true;
     return node.op == Op::read && plan.tables[static_cast<size_t>(node.symbol)].differentiable();
   };

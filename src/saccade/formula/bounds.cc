@@ -104,12 +104,16 @@ Interval Bounds::evaluate(const Node& node) {
       break;
   }
   Interval operands[3];
-  bool integers = true;
-  for (size_t index = 0; index < node.args.size(); ++index) {
+  for (size_t index = 0; index < node.args.size(); ++index)
     operands[index] = *known_[static_cast<size_t>(node.args[index])];
-    integers &= plan_.graph[node.args[index]].type == Type::integer && is_exact_integer(operands[index]);
-  }
-  const auto& [x, y, z] = operands;
+  return bound_operation(plan_.graph, node, operands);
+}
+
+Interval bound_operation(const Graph& graph, const Node& node, const Interval* operands) {
+  bool integers = true;
+  for (size_t index = 0; index < node.args.size(); ++index)
+    integers &= graph[node.args[index]].type == Type::integer && is_exact_integer(operands[index]);
+  const Interval x = operands[0], y = operands[1], z = operands[2];
   const Operation& row = operation(node.op);
   const Interval result = row.bound(x, y, z);
   if (node.op == Op::floor_divide && !integers) return bounds::floor(widen(bounds::divide(x, y, {})), {}, {});

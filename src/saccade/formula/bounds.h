@@ -35,6 +35,9 @@ class Bounds {
   std::vector<Interval> tables_;
 };
 
+// The interval of a scalar operation from those of its operands, with room for rounding.
+Interval bound_operation(const Graph& graph, const Node& node, const Interval* operands);
+
 // Queries [row_begin, row_end) against keys [column_begin, column_end), by position.
 struct Tile {
   double row_begin, row_end, column_begin, column_end;

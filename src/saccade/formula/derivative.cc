@@ -132,13 +132,12 @@ const DerivativeRule& derivative_rule(Op op) {
   return rules[static_cast<size_t>(op) - static_cast<size_t>(Op::add)];
 }
 
-std::vector<Partial> differentiate(Graph& graph, NodeId root,
-                                   const std::function<bool(const Node&)>& is_target) {
+std::vector<Partial> differentiate(Graph& graph, NodeId root, const std::function<bool(NodeId)>& is_target) {
   const std::vector<NodeId> nodes = graph.reachable({root});
   // Only nodes above a target carry a derivative.
   std::map<NodeId, bool> active;
   for (NodeId id : nodes) {
-    bool result = is_target(graph[id]);
+    bool result = is_target(id);
     if (!is_leaf(graph[id].op))
       for (NodeId arg : graph[id].args) result |= active[arg];
     active[id] = result;
@@ -148,7 +147,7 @@ std::vector<Partial> differentiate(Graph& graph, NodeId root,
   for (auto it = nodes.rbegin(); it != nodes.rend(); ++it) {
     const NodeId id = *it;
     if (!active[id] || !adjoint.contains(id)) continue;
-    if (is_target(graph[id])) {
+    if (is_target(id)) {
       result.push_back({id, adjoint[id]});
       continue;
     }

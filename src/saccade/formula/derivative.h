@@ -27,7 +27,6 @@ struct Partial {
 // The derivative of `root` by each node for which `is_target` holds and on which it depends. The sweep does
 // not go below a target. A choice by `where` cuts off the branch not taken, whatever the derivative there
 // would be.
-std::vector<Partial> differentiate(Graph& graph, NodeId root,
-                                   const std::function<bool(const Node&)>& is_target);
+std::vector<Partial> differentiate(Graph& graph, NodeId root, const std::function<bool(NodeId)>& is_target);
 
 }  // namespace saccade

@@ -14,14 +14,17 @@
 namespace saccade {
 namespace {
 
-bool is_target(const Node& node) {
-  return node.op == Op::stream || (node.op == Op::read && node.type == Type::real);
+auto is_target_of(const Plan& plan) {
+  return [&plan](NodeId id) {
+    const Node& node = plan.graph[id];
+    return node.op == Op::stream || (node.op == Op::read && node.type == Type::real);
+  };
 }
 
 // The derivative of the score by the only target whose text is `by`, as text.
 std::string by_name(const std::string& text, const std::string& by) {
   Plan plan = plan_of(text);
-  for (const Partial& partial : differentiate(plan.graph, plan.score, is_target))
+  for (const Partial& partial : differentiate(plan.graph, plan.score, is_target_of(plan)))
     if (plan.graph.print(partial.by, {}) == by) return plan.graph.print(partial.value, {});
   return "none";
 }
@@ -70,7 +73,7 @@ TEST(Differentiate, EqualsDifferencesOfRandomExpressions) {
     pair.column = static_cast<int64_t>(random.below(6));
     for (size_t count = 0; count < plan.streams.size(); ++count) pair.streams.push_back(random.normal());
     const RandomTables<double> tables(plan, pair.shape, random);
-    for (const Partial& partial : differentiate(plan.graph, plan.score, is_target)) {
+    for (const Partial& partial : differentiate(plan.graph, plan.score, is_target_of(plan))) {
       NaiveGraph<double> values(plan.graph, tables.views(), pair);
       if (!is_tame(plan, values, plan.score)) continue;
       const double at = values.at(partial.by);

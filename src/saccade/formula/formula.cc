@@ -1,6 +1,8 @@
 // Text in, formula out: parse, check, analyse.
 #include "saccade/formula/formula.h"
 
+#include <cmath>
+
 #include "saccade/base/file.h"
 #include "saccade/base/text.h"
 #include "saccade/formula/analysis.h"
@@ -50,6 +52,26 @@ std::string Formula::summary() const {
     return std::string(trim(line.substr(1)));
   }
   return "";
+}
+
+std::string Formula::resolved() const {
+  std::vector<std::string> lines;
+  Overrides left = overrides();
+  for (const Statement& statement : syntax().statements) {
+    const auto override = left.find(statement.name);
+    if (statement.kind != Statement::Kind::constant || override == left.end()) {
+      lines.push_back(saccade::print(statement));
+      continue;
+    }
+    const double value = override->second;
+    lines.push_back(
+        fmt::format("const {} = {}", statement.name, print_number(value, std::floor(value) == value)));
+    left.erase(override);
+  }
+  // What is set without a statement is a built-in number: n.
+  for (const auto& [name, value] : left)
+    lines.push_back(fmt::format("const {} = {}", name, print_number(value, std::floor(value) == value)));
+  return join(lines, "\n") + "\n";
 }
 
 bool operator==(const Formula& a, const Formula& b) {

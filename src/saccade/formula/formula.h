@@ -38,6 +38,9 @@ class Formula {
   // The canonical text; it parses back to an equal formula.
   std::string print() const { return saccade::print(data_->syntax); }
 
+  // The canonical text with the values that constants really have: the whole formula as one string.
+  std::string resolved() const;
+
   // The same statements and the same values of constants.
   friend bool operator==(const Formula& a, const Formula& b);
 

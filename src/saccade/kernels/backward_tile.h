@@ -1,0 +1,91 @@
+// The gradients of one tile: queries against keys, five products for a single softmax. Weights are recomputed
+// from the saved log-sums. What it adds to belongs to the caller, who sees to it that no two threads share
+// it.
+#pragma once
+
+#include "saccade/kernels/forward_tile.h"
+
+namespace saccade::kernels {
+
+inline constexpr int64_t kBackwardKeys = 96, kBackwardQueries = 48;
+
+// Keys of a tile in the layouts that the products need, and where their gradients are summed.
+template <class Real>
+struct BackwardKeys {
+  int64_t first = 0, count = 0;
+  const int32_t* picked = nullptr;
+  std::vector<const Real*> panels;  // by key vector
+  std::vector<const Real*> rows;    // by key vector, key_columns apart
+  const Real* value_panels = nullptr;
+  std::vector<Real*> key_gradients;  // by key vector, [kBackwardKeys][key_columns]
+  Real* value_gradient = nullptr;    // [kBackwardKeys][value_columns]
+};
+
+// One head's queries, all of them: a tile takes its part.
+template <class Real>
+struct BackwardQueries {
+  int64_t batch = 0, head = 0;
+  std::vector<const Real*> strips;        // by query vector, packed for products
+  std::vector<const Real*> rows;          // by query vector, query_columns apart
+  const Real* gradient_strips = nullptr;  // of the output
+  const Real* gradient_rows = nullptr;
+  const Real* log_sums = nullptr;      // [term][query]
+  const Real* deltas = nullptr;        // [term][query]
+  std::vector<Real*> query_gradients;  // by query vector
+  // Per target, at its first element: sums by row, column, diagonal or a single one. Null: not wanted.
+  std::vector<Real*> sums;
+};
+
+template <class Real>
+class BackwardTile {
+ public:
+  BackwardTile(const CallContext<Real>& context, const SlotTable<Real>& adjoint_slots,
+               const Gradients& gradients);
+
+  int64_t size() const { return size_; }
+  void bind(Real* memory);
+
+  void run(const BackwardQueries<Real>& queries, Range range, const BackwardKeys<Real>& keys, TileState state,
+           bool clip);
+
+  int64_t columns_of(const Array& array) const { return round_up(array.width, code_.lanes); }
+  TileMap<Real>& map() { return map_; }
+
+ private:
+  void weigh_strip(const BackwardQueries<Real>& queries, const BackwardKeys<Real>& keys, TileState state,
+                   int64_t first_query, int64_t row, int64_t rows, Range columns);
+  void hide(const BackwardKeys<Real>& keys, TileState state, const StripPlace& place, Range columns,
+            Real fill, Real* tile);
+  void take_targets(const BackwardQueries<Real>& queries, const BackwardKeys<Real>& keys,
+                    const StripPlace& place, int64_t row, Range columns);
+  void scatter(const Target& target, const BackwardQueries<Real>& queries, const StripPlace& place,
+               Range columns, const Real* adjoint);
+  void multiply(const BackwardQueries<Real>& queries, Range range, const BackwardKeys<Real>& keys,
+                const Range* columns, bool partial);
+
+  const CallContext<Real>& context_;
+  const SlotTable<Real>& adjoint_slots_;
+  const Gradients& gradients_;
+  const KernelPlan& plan_;
+  const Primitives<Real>& code_;
+  TileMap<Real> map_;
+  TileProgram<Real> mask_program_, forward_program_, adjoint_program_;
+  std::vector<bool> in_place_;
+  bool all_softmax_ = true;
+  int64_t size_ = 0;
+  std::vector<TileRow> rows_;
+  SlotsOfHead<Real> mask_slots_, forward_slots_, adjoint_slots_of_head_;
+  std::array<const Real*, kBackwardQueries> addends_;
+
+  std::vector<Real*> scores_;                                      // by product
+  std::vector<Real*> arguments_;                                   // by term, where not in place
+  std::vector<Real*> argument_gradients_, coefficient_gradients_;  // by term
+  std::vector<Real*> score_gradients_;  // by product, where they are not an argument's
+  Real* weights_ = nullptr;
+  Real* weight_gradients_ = nullptr;
+  Real* gathered_ = nullptr;
+  std::vector<const Real*> score_gradient_of_;  // by product: where the adjoint of this tile is
+  std::vector<Real*> streams_;
+};
+
+}  // namespace saccade::kernels

@@ -1,0 +1,225 @@
+// Divides a call into units of work. A unit is computed by one thread in one order, whoever that is: results
+// do not depend on the number of threads. Three ways:
+// - dense: keys are packed once, then every tile of queries walks over them;
+// - stacked, for few queries such as in decoding: the query heads that share a key head form one tile, and
+// the
+//   keys are split into chunks whose results are merged in order;
+// - listed: every tile of queries walks over its own list of keys.
+#include <omp.h>
+
+#include <atomic>
+#include <numeric>
+
+#include "saccade/base/error.h"
+#include "saccade/kernels/forward_tile.h"
+#include "saccade/kernels/key_store.h"
+
+namespace saccade::kernels {
+namespace {
+
+constexpr int64_t kChunkKeys = 2 * kTileKeys;  // of a stacked unit
+
+template <class Real>
+class Forward {
+ public:
+  Forward(const KernelPlan& plan, const Inputs& inputs, const ForwardOptions& options,
+          const ForwardOutputs& outputs)
+      : plan_(plan), inputs_(inputs), options_(options), outputs_(outputs), context_(plan, inputs) {}
+
+  ForwardReport run() {
+    const Shape& shape = inputs_.shape;
+    if (shape.batch * shape.heads * shape.queries == 0) return {};
+    context_.prepare();
+    const bool few = shape.group() * shape.queries <= kTileRows && !context_.scale_varies();
+    if (inputs_.lists)
+      run_listed();
+    else if (few)
+      run_stacked();
+    else
+      run_dense();
+    return {tiles_, empty_, negligible_};
+  }
+
+ private:
+  // Runs `work(tile, unit)` for every unit on all threads; each has its own tile and `extra` numbers beside
+  // it.
+  template <class Work>
+  void for_units(int64_t units, int64_t extra, const Work& work) {
+    const int threads = static_cast<int>(std::min<int64_t>(omp_get_max_threads(), units));
+    const ForwardTile<Real> sample(context_);
+    const int64_t each = round_up(sample.size() + extra, 1024) + 64;  // threads begin in different cache sets
+    const Workspace memory(static_cast<size_t>(each * threads) * sizeof(Real));
+    auto* numbers = reinterpret_cast<Real*>(memory.data());
+    std::atomic<int64_t> next{0};
+#pragma omp parallel num_threads(threads)
+    {
+      ForwardTile<Real> tile(context_);
+      Real* mine = numbers + omp_get_thread_num() * each;
+      tile.bind(mine);
+      for (int64_t unit = next++; unit < units; unit = next++) work(tile, unit, mine + tile.size());
+    }
+  }
+
+  // Adds one block unless the mask empties it.
+  void add(ForwardTile<Real>& tile, const KeyBlock<Real>& block, Range queries) {
+    TileState state = TileState::mixed;
+    if (!plan_.masked) {
+      state = TileState::full;
+    } else if (options_.skip && !block.picked) {
+      const Range keys{block.first, block.first + block.count};
+      state = tile.map().state(*tile.mask_slots()[0], queries, keys);
+      for (size_t head = 1; head < tile.mask_slots().size(); ++head)
+        if (state != TileState::mixed && tile.mask_slots()[head] != tile.mask_slots()[0] &&
+            tile.map().state(*tile.mask_slots()[head], queries, keys) != state)
+          state = TileState::mixed;
+    }
+    ++tiles_;
+    if (state == TileState::empty) {
+      ++empty_;
+      return;
+    }
+    tile.add(block, state, options_.skip);
+  }
+
+  void run_dense() {
+    const Shape& shape = inputs_.shape;
+    KeyStore<Real> store(context_);
+    const int64_t tiles = (shape.queries + kTileRows - 1) / kTileRows, pairs = shape.batch * shape.key_heads;
+    // The longest tiles first, so that no thread is left with a long one at the end.
+    std::vector<int64_t> order(static_cast<size_t>(tiles));
+    std::iota(order.begin(), order.end(), int64_t{0});
+    const TileMap<Real> map(plan_, shape);
+    const auto work = [&](int64_t tile) { return map.keys_of(queries_of(tile)).size(); };
+    std::ranges::stable_sort(order, [&](int64_t a, int64_t b) { return work(a) > work(b); });
+    for (int64_t first = 0; first < pairs; first += store.capacity()) {
+      const int64_t count = std::min(store.capacity(), pairs - first);
+      store.pack(first, count);
+      for_units(count * shape.group() * tiles, 0, [&](ForwardTile<Real>& tile, int64_t unit, Real*) {
+        const int64_t pair = first + unit / (tiles * shape.group());
+        const int64_t head = pair % shape.key_heads * shape.group() + unit / tiles % shape.group();
+        const Range queries = queries_of(order[static_cast<size_t>(unit % tiles)]);
+        tile.begin(pair / shape.key_heads, head, 1, queries);
+        Range keys = options_.skip ? map.keys_of(queries) : Range{0, shape.keys};
+        KeyBlock<Real> block;
+        for (int64_t key = keys.begin / kTileKeys * kTileKeys; key < keys.end; key += kTileKeys) {
+          store.fill(block, pair, key, std::min(kTileKeys, shape.keys - key));
+          add(tile, block, queries);
+        }
+        tile.finish(outputs_);
+      });
+    }
+  }
+
+  Range queries_of(int64_t tile) const {
+    return {tile * kTileRows, std::min((tile + 1) * kTileRows, inputs_.shape.queries)};
+  }
+
+  void run_stacked() {
+    const Shape& shape = inputs_.shape;
+    const int64_t pairs = shape.batch * shape.key_heads,
+                  chunks = std::max<int64_t>(1, (shape.keys + kChunkKeys - 1) / kChunkKeys);
+    const KeyPacker<Real> packer(context_);
+    const int64_t each = ForwardTile<Real>(context_).state_size();
+    const Workspace states(chunks > 1 ? static_cast<size_t>(each * pairs * chunks) * sizeof(Real) : 1);
+    auto* saved = reinterpret_cast<Real*>(states.data());
+    const Range queries{0, shape.queries};
+    const TileMap<Real> map(plan_, shape);
+    const Range reach = options_.skip ? map.keys_of(queries) : Range{0, shape.keys};
+    for_units(pairs * chunks, packer.size(), [&](ForwardTile<Real>& tile, int64_t unit, Real* scratch) {
+      const int64_t pair = unit / chunks, chunk = unit % chunks;
+      begin_stacked(tile, pair);
+      KeyBlock<Real> block;
+      const int64_t end = std::min(reach.end, (chunk + 1) * kChunkKeys);
+      for (int64_t key = chunk * kChunkKeys; key < end; key += kTileKeys) {
+        if (key + kTileKeys <= reach.begin) continue;
+        packer.pack(block, pair, {key, std::min(key + kTileKeys, shape.keys)}, scratch);
+        add(tile, block, queries);
+      }
+      if (chunks > 1)
+        tile.save(saved + unit * each);
+      else
+        tile.finish(outputs_);
+    });
+    if (chunks == 1) return;
+    for_units(pairs, 0, [&](ForwardTile<Real>& tile, int64_t pair, Real*) {
+      begin_stacked(tile, pair);
+      for (int64_t chunk = 0; chunk < chunks; ++chunk) tile.absorb(saved + (pair * chunks + chunk) * each);
+      tile.finish(outputs_);
+    });
+  }
+
+  void begin_stacked(ForwardTile<Real>& tile, int64_t pair) {
+    const Shape& shape = inputs_.shape;
+    tile.begin(pair / shape.key_heads, pair % shape.key_heads * shape.group(), shape.group(),
+               {0, shape.queries});
+  }
+
+  void run_listed() {
+    const Shape& shape = inputs_.shape;
+    const Lists& lists = inputs_.lists;
+    const KeyPacker<Real> packer(context_);
+    const int64_t tiles = (shape.queries + lists.query_tile - 1) / lists.query_tile;
+    for_units(shape.batch * shape.heads * tiles, packer.size() + kTileKeys,
+              [&](ForwardTile<Real>& tile, int64_t unit, Real* scratch) {
+                const int64_t batch = unit / (tiles * shape.heads), head = unit / tiles % shape.heads;
+                const int64_t number = tiles - 1 - unit % tiles;
+                const Range queries{number * lists.query_tile,
+                                    std::min((number + 1) * lists.query_tile, shape.queries)};
+                for (int64_t first = queries.begin; first < queries.end; first += kTileRows) {
+                  const Range part{first, std::min(first + kTileRows, queries.end)};
+                  tile.begin(batch, head, 1, part);
+                  walk_list(tile, packer, batch, head, number, part, scratch);
+                  tile.finish(outputs_);
+                }
+              });
+  }
+
+  // Blocks of picked keys; a key tile is picked key by key.
+  void walk_list(ForwardTile<Real>& tile, const KeyPacker<Real>& packer, int64_t batch, int64_t head,
+                 int64_t number, Range queries, Real* scratch) {
+    const Shape& shape = inputs_.shape;
+    const Lists& lists = inputs_.lists;
+    const int32_t* starts = lists.starts + batch * lists.batch_stride + head * lists.head_stride;
+    auto* picked = reinterpret_cast<int32_t*>(scratch + packer.size());
+    const int64_t pair = batch * shape.key_heads + head / shape.group();
+    KeyBlock<Real> block;
+    int64_t count = 0;
+    const auto flush = [&] {
+      if (count == 0) return;
+      packer.pick(block, pair, picked, count, scratch);
+      add(tile, block, queries);
+      count = 0;
+    };
+    for (int64_t entry = starts[number]; entry < starts[number + 1]; ++entry) {
+      const int64_t begin = lists.keys[entry] * lists.key_tile,
+                    end = std::min(begin + lists.key_tile, shape.keys);
+      for (int64_t key = begin; key < end; ++key) {
+        picked[count++] = static_cast<int32_t>(key);
+        if (count == kTileKeys) flush();
+      }
+    }
+    flush();
+  }
+
+  const KernelPlan& plan_;
+  const Inputs& inputs_;
+  const ForwardOptions& options_;
+  const ForwardOutputs& outputs_;
+  CallContext<Real> context_;
+  std::atomic<int64_t> tiles_{0}, empty_{0}, negligible_{0};
+};
+
+}  // namespace
+
+template <class Real>
+ForwardReport forward(const KernelPlan& plan, const Inputs& inputs, const ForwardOptions& options,
+                      const ForwardOutputs& outputs) {
+  return Forward<Real>(plan, inputs, options, outputs).run();
+}
+
+template ForwardReport forward<float>(const KernelPlan&, const Inputs&, const ForwardOptions&,
+                                      const ForwardOutputs&);
+template ForwardReport forward<double>(const KernelPlan&, const Inputs&, const ForwardOptions&,
+                                       const ForwardOutputs&);
+
+}  // namespace saccade::kernels

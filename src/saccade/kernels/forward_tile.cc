@@ -1,0 +1,376 @@
+// The order of work within a tile: for a few rows at a time all steps of a block, so that scores never leave
+// the cache.
+#include "saccade/kernels/forward_tile.h"
+
+#include <cmath>
+#include <limits>
+
+#include "saccade/base/error.h"
+
+namespace saccade::kernels {
+namespace {
+
+template <class Real>
+constexpr Real kMinusInfinity = -std::numeric_limits<Real>::infinity();
+
+}  // namespace
+
+template <class Real>
+void CallContext<Real>::prepare() {
+  const int64_t masks = mask_slots.entries(), forwards = forward_slots.entries();
+#pragma omp parallel for schedule(dynamic)
+  for (int64_t entry = 0; entry < masks + forwards; ++entry) {
+    if (entry < masks)
+      mask_slots.prepare(inputs, entry);
+    else
+      forward_slots.prepare(inputs, entry - masks);
+  }
+}
+
+template <class Real>
+Real CallContext<Real>::scale(size_t product, const Slots<Real>& slots) const {
+  const Product& info = plan.products[product];
+  if (info.scale.kind != Operand::Kind::none) return slots.scalar(info.scale, 0);
+  const int64_t width = inputs.queries[static_cast<size_t>(info.query_vector)].width;
+  return static_cast<Real>(1 / std::sqrt(static_cast<double>(width)));
+}
+
+std::vector<bool> in_place_terms(const KernelPlan& plan) {
+  std::vector<bool> result;
+  for (const Term& term : plan.terms) {
+    bool alone = term.norm && term.argument.kind == Operand::Kind::stream;
+    for (const Term& other : plan.terms) {
+      const auto reads = [&](const Operand& operand) {
+        return operand.kind == Operand::Kind::stream && operand.index == term.argument.index;
+      };
+      alone &= !reads(other.coefficient) && (&other == &term || !reads(other.argument));
+    }
+    result.push_back(alone);
+  }
+  return result;
+}
+
+template <class Real>
+ForwardTile<Real>::ForwardTile(const CallContext<Real>& context)
+    : context_(context),
+      plan_(context.plan),
+      code_(context.code),
+      map_(context.plan, context.inputs.shape),
+      mask_program_(context.plan.mask),
+      forward_program_(context.plan.forward),
+      in_place_(in_place_terms(context.plan)),
+      queries_(context.inputs.queries.size()),
+      scores_(context.plan.products.size()),
+      weights_(context.plan.terms.size()),
+      streams_(context.plan.products.size()) {
+  bind(nullptr);
+}
+
+template <class Real>
+void ForwardTile<Real>::bind(Real* memory) {
+  size_ = 0;
+  const auto take = [&](int64_t count) {
+    Real* result = memory ? memory + size_ : nullptr;
+    size_ += round_up(count, 16);
+    return result;
+  };
+  const auto take_tile = [&] {
+    Real* tile = take(kSubRows * kTileStride);
+    return tile ? tile + kTileMargin : nullptr;
+  };
+  int64_t widest = context_.value_columns;
+  for (size_t index = 0; index < queries_.size(); ++index) {
+    const Array& array = context_.inputs.queries[index];
+    if (!array) continue;
+    queries_[index] = take(round_up(array.width, 16) * kTileRows);
+    widest = std::max(widest, array.width);
+  }
+  const auto terms = static_cast<int64_t>(plan_.terms.size());
+  load_ = take(round_up(widest, 16) * kTileRows);
+  accumulators_ = take(terms * kTileRows * context_.value_columns);
+  maxima_ = take(terms * kTileRows);
+  sums_ = take(terms * kTileRows);
+  factors_ = take(kTileRows);
+  for (Real*& tile : scores_) tile = take_tile();
+  for (Real*& tile : weights_) tile = take_tile();
+  gathered_ = take(kSubRows * kTileStride);
+  mask_program_.bind(take(mask_program_.size()));
+  forward_program_.bind(take(forward_program_.size()));
+}
+
+template <class Real>
+void ForwardTile<Real>::begin(int64_t batch, int64_t first_head, int64_t heads, Range queries) {
+  batch_ = batch;
+  first_head_ = first_head;
+  rows_.clear();
+  mask_slots_.clear();
+  forward_slots_.clear();
+  for (int64_t head = 0; head < heads; ++head) {
+    mask_slots_.push_back(&context_.mask_slots.at(batch, first_head + head));
+    forward_slots_.push_back(&context_.forward_slots.at(batch, first_head + head));
+    for (int64_t query = queries.begin; query < queries.end; ++query) rows_.push_back({head, query});
+  }
+  invariant(static_cast<int64_t>(rows_.size()) <= kTileRows, "forward: too many rows in a tile");
+  load_queries();
+  const auto terms = static_cast<int64_t>(plan_.terms.size());
+  std::fill_n(accumulators_, terms * kTileRows * context_.value_columns, Real{0});
+  std::fill_n(maxima_, terms * kTileRows, kMinusInfinity<Real>);
+  std::fill_n(sums_, terms * kTileRows, Real{0});
+}
+
+template <class Real>
+void ForwardTile<Real>::load_queries() {
+  const auto rows = static_cast<int64_t>(rows_.size());
+  for (size_t index = 0; index < queries_.size(); ++index) {
+    const Array& array = context_.inputs.queries[index];
+    if (!array) continue;
+    const int64_t stride = round_up(array.width, code_.lanes);
+    for (int64_t row = 0; row < rows; ++row) {
+      const TileRow& at = rows_[static_cast<size_t>(row)];
+      load_rows<Real>(array, batch_, first_head_ + at.head, {at.query, at.query + 1}, nullptr,
+                      load_ + row * stride, stride);
+    }
+    for (int64_t first = 0; first < rows; first += code_.rows) {
+      const int64_t count = std::min(code_.rows, rows - first);
+      code_.transpose(load_ + first * stride, stride, count, array.width,
+                      queries_[index] + first * array.width, count, count);
+    }
+  }
+}
+
+// The addends of a product for rows [first_row, first_row + rows), at the block's first key.
+template <class Real>
+void ForwardTile<Real>::find_addends(const KeyBlock<Real>& block, int64_t first_row, int64_t rows,
+                                     const Operand& addend) {
+  for (int64_t row = 0; row < rows; ++row) {
+    const TileRow& at = rows_[static_cast<size_t>(first_row + row)];
+    const Real* data = forward_slots_[static_cast<size_t>(at.head)]->row_of(addend.index, at.query);
+    if (!block.picked) {
+      addends_[static_cast<size_t>(row)] = data + block.first;
+    } else {
+      Real* copy = gathered_ + row * kTileStride;
+      for (int64_t c = 0; c < block.count; ++c) copy[c] = data[block.picked[c]];
+      std::fill_n(copy + block.count, round_up(block.count, code_.panel) - block.count, Real{0});
+      addends_[static_cast<size_t>(row)] = copy;
+    }
+  }
+}
+
+// The panels of the block that rows may look at.
+template <class Real>
+Range ForwardTile<Real>::clip(const KeyBlock<Real>& block, int64_t first_row, int64_t rows) const {
+  int64_t low = INT64_MAX, high = 0;
+  for (int64_t row = first_row; row < first_row + rows; ++row) {
+    low = std::min(low, rows_[static_cast<size_t>(row)].query);
+    high = std::max(high, rows_[static_cast<size_t>(row)].query);
+  }
+  const Range keys = map_.keys_of({low, high + 1});
+  const int64_t begin = std::clamp<int64_t>(keys.begin - block.first, 0, block.count),
+                end = std::clamp<int64_t>(keys.end - block.first, 0, block.count);
+  return {begin / code_.panel, begin < end ? (end + code_.panel - 1) / code_.panel : begin / code_.panel};
+}
+
+template <class Real>
+void ForwardTile<Real>::add(const KeyBlock<Real>& block, TileState state, bool clip_band) {
+  const auto all = static_cast<int64_t>(rows_.size());
+  const int64_t panels = (block.count + code_.panel - 1) / code_.panel;
+  for (int64_t first = 0; first < all; first += kSubRows) {
+    const int64_t rows = std::min(kSubRows, all - first), strips = (rows + code_.rows - 1) / code_.rows;
+    std::array<Range, kSubRows> ranges;
+    bool any = false;
+    for (int64_t strip = 0; strip < strips; ++strip) {
+      Range& range = ranges[static_cast<size_t>(strip)];
+      range = clip_band && !block.picked
+                  ? clip(block, first + strip * code_.rows, std::min(code_.rows, rows - strip * code_.rows))
+                  : Range{0, panels};
+      any |= !range.empty();
+    }
+    if (!any) continue;
+    for (size_t product = 0; product < plan_.products.size(); ++product) {
+      const Product& info = plan_.products[product];
+      const auto query = static_cast<size_t>(info.query_vector), key = static_cast<size_t>(info.key_vector);
+      const int64_t depth = context_.inputs.queries[query].width;
+      const bool added = info.addend.kind == Operand::Kind::slot;
+      if (added) find_addends(block, first, rows, info.addend);
+      code_.scores(
+          {queries_[query] + first * depth, rows, depth, block.panels[key],
+           context_.scale(product,
+                          *forward_slots_[static_cast<size_t>(rows_[static_cast<size_t>(first)].head)]),
+           added ? addends_.data() : nullptr, ranges.data(), scores_[product]});
+    }
+    for (int64_t strip = 0; strip < strips; ++strip) {
+      const Range columns{ranges[static_cast<size_t>(strip)].begin * code_.panel,
+                          ranges[static_cast<size_t>(strip)].end * code_.panel};
+      if (columns.empty()) continue;
+      const int64_t row = strip * code_.rows;
+      weigh_strip(block, state, first + row, row, std::min(code_.rows, rows - row), columns);
+    }
+    // The weighted sums. Neighbouring strips with the same columns go together and share the values.
+    for (size_t term = 0; term < plan_.terms.size(); ++term) {
+      const Real* tile =
+          in_place_[term] ? scores_[static_cast<size_t>(plan_.terms[term].argument.index)] : weights_[term];
+      for (int64_t strip = 0; strip < strips;) {
+        const Range range = ranges[static_cast<size_t>(strip)];
+        int64_t next = strip + 1;
+        while (next < strips && ranges[static_cast<size_t>(next)].begin == range.begin &&
+               ranges[static_cast<size_t>(next)].end == range.end)
+          ++next;
+        const int64_t row = strip * code_.rows, begin = range.begin * code_.panel,
+                      end = std::min(range.end * code_.panel, block.count);
+        if (begin < end)
+          code_.accumulate(
+              {tile + row * kTileStride + begin, false, std::min(next * code_.rows, rows) - row, end - begin,
+               block.values + begin * block.value_stride, block.value_stride, context_.value_columns,
+               accumulator(term) + (first + row) * context_.value_columns, context_.value_columns});
+        strip = next;
+      }
+    }
+  }
+}
+
+// Puts `fill` where the mask forbids a pair, and past the last key.
+template <class Real>
+void ForwardTile<Real>::hide(const KeyBlock<Real>& block, TileState state, const StripPlace& place,
+                             Range columns, Real fill, Real* tile) {
+  if (state == TileState::mixed && plan_.band.exact && !block.picked) {
+    for (int64_t r = 0; r < place.rows; ++r) {
+      const Range keys = map_.allowed_keys(place.row[r].query);
+      const int64_t begin = std::clamp(keys.begin - block.first, columns.begin, columns.end),
+                    end = std::clamp(keys.end - block.first, begin, columns.end);
+      std::fill(tile + r * kTileStride + columns.begin, tile + r * kTileStride + begin, fill);
+      std::fill(tile + r * kTileStride + end, tile + r * kTileStride + columns.end, fill);
+    }
+  } else if (state == TileState::mixed) {
+    code_.mask(mask_program_.output(plan_.mask.outputs[0]), fill, place.rows, columns.begin, columns.end,
+               tile);
+  }
+  if (columns.end > block.count)
+    for (int64_t r = 0; r < place.rows; ++r)
+      std::fill(tile + r * kTileStride + std::max(block.count, columns.begin),
+                tile + r * kTileStride + columns.end, fill);
+}
+
+template <class Real>
+void ForwardTile<Real>::weigh_strip(const KeyBlock<Real>& block, TileState state, int64_t first_row,
+                                    int64_t strip_row, int64_t rows, Range columns) {
+  const StripPlace place{&rows_[static_cast<size_t>(first_row)], rows, block.first, block.picked};
+  for (size_t product = 0; product < scores_.size(); ++product)
+    streams_[product] = scores_[product] + strip_row * kTileStride;
+  forward_program_.run(place, columns, forward_slots_, context_.inputs, streams_.data());
+  if (state == TileState::mixed && !(plan_.band.exact && !block.picked))
+    mask_program_.run(place, columns, mask_slots_, context_.inputs, streams_.data());
+  for (size_t index = 0; index < plan_.terms.size(); ++index) {
+    const Term& term = plan_.terms[index];
+    Real* tile = (in_place_[index] ? scores_[static_cast<size_t>(term.argument.index)] : weights_[index]) +
+                 strip_row * kTileStride;
+    if (!in_place_[index])
+      code_.copy(forward_program_.output(term.norm ? term.argument : term.coefficient), rows, columns.begin,
+                 columns.end, tile);
+    hide(block, state, place, columns, term.norm == Op::softmax ? kMinusInfinity<Real> : Real{0}, tile);
+    if (!term.norm) continue;
+    const int64_t at = static_cast<int64_t>(index) * kTileRows + first_row;
+    const NormTask<Real> task{tile,         rows,       columns.begin,       columns.end,
+                              maxima_ + at, sums_ + at, factors_ + first_row};
+    if (*term.norm == Op::softmax)
+      code_.softmax(task);
+    else if (*term.norm == Op::l1)
+      code_.l1(task);
+    else
+      code_.softpick(task);
+    code_.scale_rows(accumulator(index) + first_row * context_.value_columns, context_.value_columns, rows,
+                     context_.value_columns, factors_ + first_row);
+    if (term.inside)
+      code_.weigh(forward_program_.output(term.coefficient), rows, columns.begin, columns.end, tile);
+  }
+}
+
+template <class Real>
+int64_t ForwardTile<Real>::state_size() const {
+  return static_cast<int64_t>(plan_.terms.size()) * kTileRows * (context_.value_columns + 2);
+}
+
+template <class Real>
+void ForwardTile<Real>::save(Real* memory) const {
+  const auto count = static_cast<int64_t>(plan_.terms.size()) * kTileRows;
+  std::copy_n(maxima_, count, memory);
+  std::copy_n(sums_, count, memory + count);
+  std::copy_n(accumulators_, count * context_.value_columns, memory + 2 * count);
+}
+
+template <class Real>
+void ForwardTile<Real>::absorb(const Real* memory) {
+  const auto count = static_cast<int64_t>(plan_.terms.size()) * kTileRows;
+  const Real* maxima = memory;
+  const Real* sums = memory + count;
+  const Real* accumulators = memory + 2 * count;
+  for (size_t index = 0; index < plan_.terms.size(); ++index) {
+    const Term& term = plan_.terms[index];
+    for (size_t row = 0; row < rows_.size(); ++row) {
+      const int64_t at = static_cast<int64_t>(index) * kTileRows + static_cast<int64_t>(row);
+      Real mine = 1, theirs = 1;
+      if (term.norm && *term.norm != Op::l1) {
+        const Real high = std::max(maxima_[at], maxima[at]);
+        mine = maxima_[at] == kMinusInfinity<Real> ? Real{0} : std::exp(maxima_[at] - high);
+        theirs = maxima[at] == kMinusInfinity<Real> ? Real{0} : std::exp(maxima[at] - high);
+        maxima_[at] = high;
+      }
+      sums_[at] = sums_[at] * mine + sums[at] * theirs;
+      for (int64_t c = 0; c < context_.value_columns; ++c) {
+        Real& sum = accumulators_[at * context_.value_columns + c];
+        sum = sum * mine + accumulators[at * context_.value_columns + c] * theirs;
+      }
+    }
+  }
+}
+
+template <class Real>
+void ForwardTile<Real>::finish(const ForwardOutputs& outputs) {
+  const Shape& shape = context_.inputs.shape;
+  const int64_t width = context_.inputs.value.width, columns = context_.value_columns;
+  auto* log_sums = static_cast<Real*>(outputs.log_sums);
+  auto* partials = static_cast<Real*>(outputs.partials);
+  for (size_t row = 0; row < rows_.size(); ++row) {
+    const TileRow& at = rows_[row];
+    const Slots<Real>& slots = *forward_slots_[static_cast<size_t>(at.head)];
+    const int64_t head = first_head_ + at.head;
+    const int64_t place = (batch_ * shape.heads + head) * shape.queries + at.query;
+    const int64_t places = shape.batch * shape.heads * shape.queries;
+    Real* result = load_;
+    int64_t norm = 0;
+    for (size_t index = 0; index < plan_.terms.size(); ++index) {
+      const Term& term = plan_.terms[index];
+      const int64_t state = static_cast<int64_t>(index) * kTileRows + static_cast<int64_t>(row);
+      Real maximum = maxima_[state], sum = sums_[state], factor = 1;
+      if (term.norm) {
+        if (term.sink.kind != Operand::Kind::none) {
+          const Real sink = slots.scalar(term.sink, at.query), high = std::max(maximum, sink);
+          const Real before = maximum == kMinusInfinity<Real> ? Real{0} : std::exp(maximum - high);
+          factor = before;
+          sum = high == kMinusInfinity<Real> ? Real{0} : sum * before + std::exp(sink - high);
+          maximum = high;
+        }
+        factor = sum == 0 ? Real{0} : factor / sum;
+        const Real shift = *term.norm == Op::l1 ? Real{0} : maximum;
+        log_sums[norm++ * places + place] = sum == 0 ? kMinusInfinity<Real> : std::log(sum) + shift;
+      }
+      const Real* accumulated = accumulator(index) + static_cast<int64_t>(row) * columns;
+      if (partials) {
+        Real* partial = partials + (static_cast<int64_t>(index) * places + place) * width;
+        for (int64_t c = 0; c < width; ++c) partial[c] = accumulated[c] * factor;
+      }
+      if (term.norm && !term.inside) factor *= slots.scalar(term.coefficient, at.query);
+      for (int64_t c = 0; c < width; ++c)
+        result[c] = (index == 0 ? Real{0} : result[c]) + accumulated[c] * factor;
+    }
+    const Array& output = outputs.output;
+    code_.narrow(result, output.storage, output.feature_stride, width,
+                 const_cast<std::byte*>(row_address(output, batch_, head, at.query)));
+  }
+}
+
+template struct CallContext<float>;
+template struct CallContext<double>;
+template class ForwardTile<float>;
+template class ForwardTile<double>;
+
+}  // namespace saccade::kernels

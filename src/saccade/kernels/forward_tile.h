@@ -1,0 +1,128 @@
+// One tile of queries on its way through the keys: scores, formula, mask, norm, and the weighted sum of
+// values, block after block, with running maxima and sums.
+#pragma once
+
+#include "saccade/kernels/kernels.h"
+#include "saccade/kernels/packing.h"
+#include "saccade/kernels/slot_table.h"
+#include "saccade/kernels/tile_map.h"
+#include "saccade/kernels/tile_program.h"
+
+namespace saccade::kernels {
+
+inline constexpr int64_t kTileRows = 96;
+// Rows that go through all steps before the next: their scores stay in the nearest cache.
+inline constexpr int64_t kSubRows = 24;
+
+// Up to kTileKeys keys in panels, and their values.
+template <class Real>
+struct KeyBlock {
+  int64_t first = 0, count = 0;
+  const int32_t* picked = nullptr;  // the number of each key, where they are no neighbours
+  std::vector<const Real*> panels;  // by key vector
+  const Real* values = nullptr;
+  int64_t value_stride = 0;
+};
+
+// What all tiles of a call share.
+template <class Real>
+struct CallContext {
+  CallContext(const KernelPlan& kernel_plan, const Inputs& call_inputs)
+      : plan(kernel_plan),
+        inputs(call_inputs),
+        code(primitives<Real>()),
+        mask_slots(kernel_plan.mask, kernel_plan.plan, call_inputs.shape),
+        forward_slots(kernel_plan.forward, kernel_plan.plan, call_inputs.shape),
+        value_columns(round_up(call_inputs.value.width, code.lanes)) {}
+
+  void prepare();  // in parallel
+
+  // The keys that are not padding, or null when all are real.
+  const Real* real_keys(int64_t batch) const {
+    if (plan.key_mask_table < 0) return nullptr;
+    return table_data<Real>(inputs.tables[static_cast<size_t>(plan.key_mask_table)], batch, 0);
+  }
+  Real scale(size_t product, const Slots<Real>& slots) const;
+  // Whether heads have different scales.
+  bool scale_varies() const {
+    return std::ranges::any_of(plan.products,
+                               [](const Product& p) { return p.scale.kind == Operand::Kind::slot; });
+  }
+  int64_t widest_key() const {
+    int64_t widest = 1;
+    for (const Array& array : inputs.keys) widest = std::max(widest, array.width);
+    return widest;
+  }
+
+  const KernelPlan& plan;
+  const Inputs& inputs;
+  const Primitives<Real>& code;
+  SlotTable<Real> mask_slots, forward_slots;
+  int64_t value_columns;
+};
+
+// Per term: whether its argument is a product that nothing else reads, so that the weights may take its
+// place.
+std::vector<bool> in_place_terms(const KernelPlan& plan);
+
+template <class Real>
+class ForwardTile {
+ public:
+  explicit ForwardTile(const CallContext<Real>& context);
+
+  // Numbers that `bind` needs.
+  int64_t size() const { return size_; }
+  void bind(Real* memory);
+
+  // Begins with the rows [heads x queries]. The heads [first_head, first_head + heads) must share their keys
+  // and their scales.
+  void begin(int64_t batch, int64_t first_head, int64_t heads, Range queries);
+  // `clip`: leave out what the band forbids.
+  void add(const KeyBlock<Real>& block, TileState state, bool clip);
+  // Writes outputs and log-sums.
+  void finish(const ForwardOutputs& outputs);
+
+  // The state between two blocks, to be continued elsewhere.
+  int64_t state_size() const;
+  void save(Real* memory) const;
+  void absorb(const Real* memory);
+
+  TileMap<Real>& map() { return map_; }
+  const SlotsOfHead<Real>& mask_slots() const { return mask_slots_; }
+
+ private:
+  void load_queries();
+  void find_addends(const KeyBlock<Real>& block, int64_t first_row, int64_t rows, const Operand& addend);
+  Range clip(const KeyBlock<Real>& block, int64_t first_row, int64_t rows) const;
+  void weigh_strip(const KeyBlock<Real>& block, TileState state, int64_t first_row, int64_t strip_row,
+                   int64_t rows, Range columns);
+  void hide(const KeyBlock<Real>& block, TileState state, const StripPlace& place, Range columns, Real fill,
+            Real* tile);
+  Real* accumulator(size_t term) {
+    return accumulators_ + static_cast<int64_t>(term) * kTileRows * context_.value_columns;
+  }
+
+  const CallContext<Real>& context_;
+  const KernelPlan& plan_;
+  const Primitives<Real>& code_;
+  TileMap<Real> map_;
+  TileProgram<Real> mask_program_, forward_program_;
+  std::vector<bool> in_place_;  // per term
+  std::vector<TileRow> rows_;
+  SlotsOfHead<Real> mask_slots_, forward_slots_;
+  int64_t size_ = 0, batch_ = 0, first_head_ = 0;
+
+  std::vector<Real*> queries_;  // by query vector, in strips
+  Real* accumulators_ = nullptr;
+  Real* maxima_ = nullptr;  // [term][row]
+  Real* sums_ = nullptr;
+  Real* factors_ = nullptr;
+  Real* load_ = nullptr;
+  std::vector<Real*> scores_;   // by product
+  std::vector<Real*> weights_;  // by term
+  std::vector<Real*> streams_;  // scores at a strip's first row
+  std::array<const Real*, kTileRows> addends_;
+  Real* gathered_ = nullptr;
+};
+
+}  // namespace saccade::kernels

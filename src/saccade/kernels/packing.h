@@ -1,0 +1,68 @@
+// Keys and values laid out for the products: keys in panels, feature by feature; values and other rows as
+// plain numbers, in place where they already are.
+#pragma once
+
+#include <algorithm>
+#include <cstring>
+
+#include "saccade/kernels/primitives.h"
+
+namespace saccade::kernels {
+
+template <class Real>
+constexpr Storage storage_of() {
+  return sizeof(Real) == 8 ? Storage::float64 : Storage::float32;
+}
+
+inline int64_t element_size(Storage storage) {
+  return storage == Storage::float64 ? 8 : storage == Storage::float32 ? 4 : 2;
+}
+
+inline int64_t round_up(int64_t count, int64_t unit) { return (count + unit - 1) / unit * unit; }
+
+inline const std::byte* row_address(const Array& array, int64_t batch, int64_t head, int64_t token) {
+  return static_cast<const std::byte*>(array.data) +
+         (batch * array.batch_stride + head * array.head_stride + token * array.token_stride) *
+             element_size(array.storage);
+}
+
+// Whether rows can be read as they stand, whole vectors at a time.
+template <class Real>
+bool in_place(const Array& array) {
+  return array.storage == storage_of<Real>() && array.feature_stride == 1 &&
+         array.width % primitives<Real>().lanes == 0;
+}
+
+// Rows [begin, end) of one head as plain numbers, `stride` apart; rows where `real` is 0 become 0.
+template <class Real>
+void load_rows(const Array& array, int64_t batch, int64_t head, Range tokens, const Real* real, Real* out,
+               int64_t stride) {
+  const Primitives<Real>& code = primitives<Real>();
+  for (int64_t token = tokens.begin; token < tokens.end; ++token, out += stride) {
+    if (real && real[token] == 0)
+      std::fill_n(out, round_up(array.width, code.lanes), Real{0});
+    else
+      code.widen(row_address(array, batch, head, token), array.storage, array.feature_stride, array.width,
+                 out);
+  }
+}
+
+// One panel of vectors: the rows [first, first + panel), beyond `count` zeros. `rows` is scratch for a panel
+// of rows.
+template <class Real>
+void pack_panel(const Array& array, int64_t batch, int64_t head, int64_t first, int64_t count,
+                const Real* real, Real* rows, Real* out) {
+  const Primitives<Real>& code = primitives<Real>();
+  const int64_t used = std::clamp<int64_t>(count - first, 0, code.panel);
+  const Real* source = rows;
+  int64_t stride = round_up(array.width, code.lanes);
+  if (!real && array.storage == storage_of<Real>() && array.feature_stride == 1) {
+    source = reinterpret_cast<const Real*>(row_address(array, batch, head, first));
+    stride = array.token_stride;
+  } else {
+    load_rows(array, batch, head, {first, first + used}, real, rows, stride);
+  }
+  code.transpose(source, stride, used, array.width, out, code.panel, code.panel);
+}
+
+}  // namespace saccade::kernels

@@ -1,0 +1,98 @@
+// Compiles the vector code once for every instruction set and chooses among them when the program starts.
+#include "saccade/kernels/primitives.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "saccade/kernels/primitives.cc"
+// Between plain code and AVX2 there is nothing that a machine of the last ten years needs; vectors of unknown
+// size (SVE, RVV) cannot be kept in arrays.
+#define HWY_DISABLED_TARGETS \
+  (HWY_SSSE3 | HWY_SSE4 | HWY_SVE | HWY_SVE2 | HWY_SVE_256 | HWY_SVE2_128 | HWY_RVV)
+#include <hwy/foreach_target.h>  // IWYU pragma: keep
+#include <hwy/highway.h>
+
+#include "saccade/kernels/vector_math-inl.h"
+// After the header that it uses.
+#include "saccade/kernels/products-inl.h"
+#include "saccade/kernels/rows-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace saccade::kernels::HWY_NAMESPACE {
+
+template <Op op, class Real>
+void apply_strip(const ApplyTask<Real>& task) {
+  const Tag<Real> d;
+  const int64_t lanes = lanes_of<Real>();
+  for (int64_t r = 0; r < task.rows; ++r) {
+    const Real* x = task.x.rows[r];
+    const Real* y = task.y.rows ? task.y.rows[r] : x;
+    const Real* z = task.z.rows ? task.z.rows[r] : x;
+    Real* out = task.out + r * task.out_stride;
+    for (int64_t c = 0; c < task.width; c += lanes)
+      hn::StoreU(vector_apply<op>(d, hn::LoadU(d, x + c * task.x.step), hn::LoadU(d, y + c * task.y.step),
+                                  hn::LoadU(d, z + c * task.z.step)),
+                 d, out + c);
+  }
+}
+
+template <class Real>
+Primitives<Real> make() {
+  Primitives<Real> table;
+  table.target = hwy::TargetName(HWY_TARGET);
+  table.lanes = lanes_of<Real>();
+  table.rows = kStripRows;
+  table.panel = 2 * table.lanes;
+  table.widen = widen<Real>;
+  table.narrow = narrow<Real>;
+  table.transpose = transpose<Real>;
+  table.copy = copy<Real>;
+  table.scores = scores<Real>;
+  table.accumulate = accumulate<Real>;
+  table.softmax = softmax<Real>;
+  table.l1 = l1<Real>;
+  table.softpick = softpick<Real>;
+  table.mask = mask<Real>;
+  table.weigh = weigh<Real>;
+  table.scale_rows = scale_rows<Real>;
+  table.softmax_backward = softmax_backward<Real>;
+  table.l1_backward = l1_backward<Real>;
+  table.softpick_backward = softpick_backward<Real>;
+  table.plain_backward = plain_backward<Real>;
+  table.row_sums = row_sums<Real>;
+  table.column_sums = column_sums<Real>;
+  table.diagonal_sums = diagonal_sums<Real>;
+  table.dot = dot<Real>;
+  table.add = add<Real>;
+  table.apply.resize(static_cast<size_t>(Op::where) + 1);
+  for (const Operation& row : operations())
+    dispatch(row.op, [&]<Op op>() { table.apply[static_cast<size_t>(op)] = apply_strip<op, Real>; });
+  return table;
+}
+
+Primitives<float> make_float() { return make<float>(); }
+Primitives<double> make_double() { return make<double>(); }
+
+}  // namespace saccade::kernels::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace saccade::kernels {
+
+HWY_EXPORT(make_float);
+HWY_EXPORT(make_double);
+
+template <>
+const Primitives<float>& primitives<float>() {
+  static const Primitives<float> table = HWY_DYNAMIC_DISPATCH(make_float)();
+  return table;
+}
+
+template <>
+const Primitives<double>& primitives<double>() {
+  static const Primitives<double> table = HWY_DYNAMIC_DISPATCH(make_double)();
+  return table;
+}
+
+const char* target_name() { return primitives<float>().target; }
+
+}  // namespace saccade::kernels
+#endif

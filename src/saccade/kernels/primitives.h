@@ -1,0 +1,142 @@
+// The vector code of the kernels, as a table of functions for the best instruction set of this machine. What
+// is here knows strips of numbers and nothing of attention's order of work; the drivers above know the order
+// and contain no vector code.
+//
+// A tile is a block of rows of kTileStride numbers of which kTileKeys are used, with a margin on both sides.
+// A strip is a few neighbouring rows of it. A panel is `panel` neighbouring keys, stored feature by feature.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "saccade/formula/operations.h"
+#include "saccade/kernels/arrays.h"
+
+namespace saccade::kernels {
+
+inline constexpr int64_t kTileKeys = 256, kTileMargin = 16, kTileStride = kTileKeys + 2 * kTileMargin;
+inline constexpr int64_t kMostRows = 12;   // of a strip, on any machine
+inline constexpr int64_t kMostPanel = 32;  // keys of a panel, on any machine
+
+// An operand of a strip: row r begins at rows[r]; a step of 0 repeats one vector all along the row.
+template <class Real>
+struct View {
+  const Real* const* rows = nullptr;
+  int64_t step = 1;
+};
+
+struct Range {
+  int64_t begin = 0, end = 0;
+  int64_t size() const { return end - begin; }
+  bool empty() const { return begin >= end; }
+};
+
+// out[r][key] = scale * (query r . key) + addend, for strips of queries and for each the panels of its range.
+template <class Real>
+struct ScoreTask {
+  const Real* queries;  // strip s is [depth][rows of the strip], at s * depth * primitives.rows
+  int64_t rows, depth;
+  const Real* panels;
+  Real scale;
+  const Real* const* addends;  // per row, for the first key; null: none
+  const Range* ranges;         // per strip, in panels
+  Real* out;                   // a tile
+};
+
+// c += a . b, where a is read from a tile.
+template <class Real>
+struct AccumulateTask {
+  const Real* a;
+  bool transposed;  // a's rows are columns of the tile
+  int64_t rows, depth;
+  const Real* b;
+  int64_t b_stride;
+  int64_t columns;  // a multiple of the lanes
+  Real* c;
+  int64_t c_stride;
+};
+
+// One scalar operation of the formula language over a strip.
+template <class Real>
+struct ApplyTask {
+  View<Real> x, y, z;
+  Real* out;
+  int64_t out_stride, rows, width;  // the width is a multiple of the lanes
+};
+
+// A norm, tile after tile: turns arguments into numerators in place, and keeps per row what it divides by.
+template <class Real>
+struct NormTask {
+  Real* x;  // a tile; columns [begin, end), multiples of the lanes
+  int64_t rows, begin, end;
+  Real* maximum;  // so far; numerators are divided by exp(maximum)
+  Real* sum;      // so far
+  Real* factor;   // by which earlier numerators have to be multiplied
+};
+
+// The adjoint of one term, for a strip. P = numerator / sum, recomputed from the argument and the log-sum.
+template <class Real>
+struct TermBackwardTask {
+  const Real* argument;         // null for a term without norm; masked places hold -inf (softmax) or 0
+  const Real* weight_gradient;  // dO . v
+  View<Real> coefficient;       // rows null: 1
+  const Real* log_sums;         // per row
+  const Real* deltas;           // per row: the sum of P * coefficient * weight_gradient
+  int64_t rows, begin, end;
+  Real* weight;  // coefficient * P, set or added
+  bool add_weight;
+  Real* argument_gradient;     // null: not wanted
+  Real* coefficient_gradient;  // null: not wanted
+};
+
+template <class Real>
+struct Primitives {
+  const char* target = nullptr;  // the instruction set
+  int64_t lanes = 0, rows = 0, panel = 0;
+
+  // --- moving ---
+  // One row of an array as numbers of the compute type, filled with 0 up to a multiple of the lanes.
+  void (*widen)(const void* source, Storage storage, int64_t stride, int64_t width, Real* out);
+  void (*narrow)(const Real* source, Storage storage, int64_t stride, int64_t width, void* out);
+  // out[k * out_stride + row] = source[row * source_stride + k]; rows from `count` to `filled` are 0.
+  void (*transpose)(const Real* source, int64_t source_stride, int64_t count, int64_t depth, Real* out,
+                    int64_t out_stride, int64_t filled);
+  void (*copy)(View<Real> source, int64_t rows, int64_t begin, int64_t end, Real* tile);
+
+  // --- products ---
+  void (*scores)(const ScoreTask<Real>&);
+  void (*accumulate)(const AccumulateTask<Real>&);
+
+  // --- formulas ---
+  std::vector<void (*)(const ApplyTask<Real>&)> apply;  // by operation
+
+  // --- norms ---
+  void (*softmax)(const NormTask<Real>&);
+  void (*l1)(const NormTask<Real>&);
+  void (*softpick)(const NormTask<Real>&);
+  // x = mask ? x : fill
+  void (*mask)(View<Real> mask, Real fill, int64_t rows, int64_t begin, int64_t end, Real* tile);
+  // x = x * coefficient, where 0 stays 0.
+  void (*weigh)(View<Real> coefficient, int64_t rows, int64_t begin, int64_t end, Real* tile);
+  void (*scale_rows)(Real* data, int64_t stride, int64_t rows, int64_t columns, const Real* factors);
+  void (*softmax_backward)(const TermBackwardTask<Real>&);
+  void (*l1_backward)(const TermBackwardTask<Real>&);
+  void (*softpick_backward)(const TermBackwardTask<Real>&);
+  void (*plain_backward)(const TermBackwardTask<Real>&);
+
+  // --- sums ---
+  void (*row_sums)(const Real* tile, int64_t rows, int64_t begin, int64_t end, Real* sums);
+  void (*column_sums)(const Real* tile, int64_t rows, int64_t begin, int64_t end, Real* sums);
+  // sums[c - r] += tile[r][c]; the margins around the range are overwritten.
+  void (*diagonal_sums)(Real* tile, int64_t rows, int64_t begin, int64_t end, Real* sums);
+  Real (*dot)(const Real* a, const Real* b, int64_t width);  // a multiple of the lanes
+  void (*add)(const Real* source, int64_t count, Real* sum);
+};
+
+template <class Real>
+const Primitives<Real>& primitives();
+
+// The instruction set in use, for people.
+const char* target_name();
+
+}  // namespace saccade::kernels

@@ -1,0 +1,165 @@
+// The matrix products of the kernels: one register tile, used in three ways. Included once per instruction
+// set.
+#if defined(SACCADE_PRODUCTS_INL) == defined(HWY_TARGET_TOGGLE)
+#ifdef SACCADE_PRODUCTS_INL
+#undef SACCADE_PRODUCTS_INL
+#else
+#define SACCADE_PRODUCTS_INL
+#endif
+
+#include <hwy/highway.h>
+
+#include <algorithm>
+
+#include "saccade/kernels/primitives.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace saccade::kernels::HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+
+// As many rows as accumulators, one vector pair of the other factor and a broadcast fit into the registers.
+#if HWY_TARGET <= HWY_AVX3
+inline constexpr int kStripRows = 12;
+#elif HWY_TARGET == HWY_NEON
+inline constexpr int kStripRows = 8;
+#elif HWY_TARGET == HWY_AVX2
+inline constexpr int kStripRows = 6;
+#else
+inline constexpr int kStripRows = 4;
+#endif
+
+#define SACCADE_UNROLL _Pragma("GCC unroll 16")
+
+// acc[r][v] += sum over k of a[r * RowStep + k * DepthStep] * b[k][v]
+template <int R, int NV, int64_t RowStep, int64_t DepthStep, class D>
+HWY_INLINE void multiply_register_tile(D d, const Scalar<D>* HWY_RESTRICT a, const Scalar<D>* HWY_RESTRICT b,
+                                       int64_t b_stride, int64_t depth, hn::Vec<D> (&acc)[R][NV]) {
+  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
+#pragma GCC unroll 4
+  for (int64_t k = 0; k < depth; ++k) {
+    hn::Vec<D> column[NV];
+    SACCADE_UNROLL
+    for (int v = 0; v < NV; ++v) column[v] = hn::LoadU(d, b + v * lanes);
+    SACCADE_UNROLL
+    for (int r = 0; r < R; ++r) {
+      const auto row = hn::Set(d, a[r * RowStep]);
+      SACCADE_UNROLL
+      for (int v = 0; v < NV; ++v) acc[r][v] = hn::MulAdd(row, column[v], acc[r][v]);
+    }
+    a += DepthStep;
+    b += b_stride;
+  }
+}
+
+// Calls f<R>() for a number of rows known at run time.
+template <int R = kStripRows, class F>
+HWY_INLINE void with_rows(int64_t rows, F&& f) {
+  if constexpr (R == 1) {
+    f.template operator()<1>();
+  } else {
+    if (rows == R)
+      f.template operator()<R>();
+    else
+      with_rows<R - 1>(rows, f);
+  }
+}
+
+template <class D, int R>
+HWY_INLINE void score_register_tile(D d, const ScoreTask<Scalar<D>>& task, const Scalar<D>* queries,
+                                    int64_t first_row, int64_t panel) {
+  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
+  hn::Vec<D> acc[R][2];
+  SACCADE_UNROLL
+  for (int r = 0; r < R; ++r) acc[r][0] = acc[r][1] = hn::Zero(d);
+  multiply_register_tile<R, 2, 1, R>(d, queries, task.panels + panel * 2 * lanes * task.depth, 2 * lanes,
+                                     task.depth, acc);
+  const auto scale = hn::Set(d, task.scale);
+  Scalar<D>* out = task.out + first_row * kTileStride + panel * 2 * lanes;
+  if (task.addends) {
+    SACCADE_UNROLL
+    for (int r = 0; r < R; ++r) {
+      const Scalar<D>* addend = task.addends[first_row + r] + panel * 2 * lanes;
+      hn::StoreU(hn::MulAdd(acc[r][0], scale, hn::LoadU(d, addend)), d, out + r * kTileStride);
+      hn::StoreU(hn::MulAdd(acc[r][1], scale, hn::LoadU(d, addend + lanes)), d,
+                 out + r * kTileStride + lanes);
+    }
+  } else {
+    SACCADE_UNROLL
+    for (int r = 0; r < R; ++r) {
+      hn::StoreU(hn::Mul(acc[r][0], scale), d, out + r * kTileStride);
+      hn::StoreU(hn::Mul(acc[r][1], scale), d, out + r * kTileStride + lanes);
+    }
+  }
+}
+
+// Panels outside, strips inside: a panel is read once from far and serves all strips from the nearest cache.
+template <class Real>
+void scores(const ScoreTask<Real>& task) {
+  const hn::ScalableTag<Real> d;
+  const int64_t strips = (task.rows + kStripRows - 1) / kStripRows;
+  int64_t begin = INT64_MAX, end = 0;
+  for (int64_t strip = 0; strip < strips; ++strip) {
+    if (task.ranges[strip].empty()) continue;
+    begin = std::min(begin, task.ranges[strip].begin);
+    end = std::max(end, task.ranges[strip].end);
+  }
+  for (int64_t panel = begin; panel < end; ++panel)
+    for (int64_t strip = 0; strip < strips; ++strip) {
+      if (panel < task.ranges[strip].begin || panel >= task.ranges[strip].end) continue;
+      const int64_t first = strip * kStripRows;
+      const Real* queries = task.queries + first * task.depth;
+      with_rows(std::min<int64_t>(kStripRows, task.rows - first), [&]<int R>() HWY_ATTR {
+        score_register_tile<decltype(d), R>(d, task, queries, first, panel);
+      });
+    }
+}
+
+template <class D, int R, int NV, int64_t RowStep, int64_t DepthStep>
+HWY_INLINE void accumulate_register_tile(D d, const AccumulateTask<Scalar<D>>& task, const Scalar<D>* a,
+                                         int64_t column, Scalar<D>* c) {
+  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
+  hn::Vec<D> acc[R][NV];
+  SACCADE_UNROLL
+  for (int r = 0; r < R; ++r) SACCADE_UNROLL
+  for (int v = 0; v < NV; ++v) acc[r][v] = hn::Zero(d);
+  multiply_register_tile<R, NV, RowStep, DepthStep>(d, a, task.b + column, task.b_stride, task.depth, acc);
+  // Sums start at zero in every tile and are then added: shorter sums lose fewer digits.
+  SACCADE_UNROLL
+  for (int r = 0; r < R; ++r) SACCADE_UNROLL
+  for (int v = 0; v < NV; ++v) {
+    Scalar<D>* out = c + r * task.c_stride + column + v * lanes;
+    hn::StoreU(hn::Add(hn::LoadU(d, out), acc[r][v]), d, out);
+  }
+}
+
+template <class Real, int64_t RowStep, int64_t DepthStep>
+HWY_INLINE void accumulate_layout(const AccumulateTask<Real>& task) {
+  const hn::ScalableTag<Real> d;
+  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
+  for (int64_t column = 0; column < task.columns;) {
+    const bool pair = column + 2 * lanes <= task.columns;
+    for (int64_t first = 0; first < task.rows; first += kStripRows) {
+      const Real* a = task.a + first * RowStep;
+      Real* c = task.c + first * task.c_stride;
+      with_rows(std::min<int64_t>(kStripRows, task.rows - first), [&]<int R>() HWY_ATTR {
+        if (pair)
+          accumulate_register_tile<decltype(d), R, 2, RowStep, DepthStep>(d, task, a, column, c);
+        else
+          accumulate_register_tile<decltype(d), R, 1, RowStep, DepthStep>(d, task, a, column, c);
+      });
+    }
+    column += pair ? 2 * lanes : lanes;
+  }
+}
+
+template <class Real>
+void accumulate(const AccumulateTask<Real>& task) {
+  if (task.transposed)
+    accumulate_layout<Real, 1, kTileStride>(task);
+  else
+    accumulate_layout<Real, kTileStride, 1>(task);
+}
+
+}  // namespace saccade::kernels::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+#endif

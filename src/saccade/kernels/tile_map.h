@@ -1,0 +1,30 @@
+// What the mask does to a whole tile, decided without looking at single pairs: from the band of distances
+// that it allows, and from the smallest and largest values it reads in the tile's rows, columns and
+// diagonals. A tile that is called empty or full is so for every pair.
+#pragma once
+
+#include "saccade/formula/bounds.h"
+#include "saccade/kernels/slots.h"
+
+namespace saccade::kernels {
+
+template <class Real>
+class TileMap {
+ public:
+  TileMap(const KernelPlan& plan, const Shape& shape) : plan_(plan), shape_(shape) {}
+
+  // Keys that queries [begin, end) may look at at all.
+  Range keys_of(Range queries) const;
+  Range queries_of(Range keys) const;
+  // Keys that one query may look at, when the band says everything.
+  Range allowed_keys(int64_t query) const { return keys_of({query, query + 1}); }
+
+  TileState state(const Slots<Real>& slots, Range queries, Range keys);
+
+ private:
+  const KernelPlan& plan_;
+  Shape shape_;
+  std::vector<Interval> registers_;
+};
+
+}  // namespace saccade::kernels

@@ -1,0 +1,70 @@
+// Runs the tile stage of a program on one strip after another. An instruction processes a stretch of the
+// whole strip at once, so that its cost is paid rarely and the registers stay in the nearest cache.
+#pragma once
+
+#include "saccade/kernels/primitives.h"
+#include "saccade/kernels/slots.h"
+
+namespace saccade::kernels {
+
+// A row of a tile. Neighbouring rows may belong to different heads.
+struct TileRow {
+  int64_t head = 0;  // among the heads in reach
+  int64_t query = 0;
+};
+
+// The slots of every head in reach.
+template <class Real>
+using SlotsOfHead = std::vector<const Slots<Real>*>;
+
+// Which pairs a strip holds: its rows, and the keys of its columns, either neighbours or picked one by one.
+struct StripPlace {
+  const TileRow* row = nullptr;
+  int64_t rows = 0;
+  int64_t first_key = 0;
+  const int32_t* picked = nullptr;  // the key of each column
+};
+
+template <class Real>
+class TileProgram {
+ public:
+  explicit TileProgram(const Program& program);
+
+  // Numbers that `bind` needs.
+  int64_t size() const;
+  void bind(Real* memory);
+
+  // Computes all outputs for the columns. `streams` are tiles, at the strip's first row. The slots are by
+  // head of the strip's rows.
+  void run(const StripPlace& place, Range columns, const SlotsOfHead<Real>& slots, const Inputs& inputs,
+           Real* const* streams);
+
+  // Where an output is, until the next run: in the layout of the strip.
+  View<Real> output(const Operand& operand) const;
+  bool idle() const { return steps_.empty() && externals_.empty(); }
+
+ private:
+  struct Step {
+    const Instruction* instruction;
+    std::array<int, 3> args;  // -1: none; otherwise an external, or a register after all externals
+  };
+  int external(const Operand& operand);
+  void resolve(const StripPlace& place, Range columns, const SlotsOfHead<Real>& slots, Real* const* streams);
+  void read(const Step& step, const StripPlace& place, Range columns, const SlotsOfHead<Real>& slots,
+            const Inputs& inputs, Real* out);
+  Real* register_row(int reg, int64_t row) const {
+    return registers_ + (reg * kMostRows + row) * kTileStride + kTileMargin;
+  }
+
+  const Program* program_;
+  std::vector<Operand> externals_;  // operands that are not registers
+  std::vector<Step> steps_;
+  std::vector<bool> persistent_;       // registers that hold an output, and so keep all columns
+  std::vector<const Real*> pointers_;  // [external or register][row]
+  std::vector<int64_t> widths_;        // the step of each
+  Real* registers_ = nullptr;
+  Real* broadcasts_ = nullptr;
+  Real* gathered_ = nullptr;
+};
+
+}  // namespace saccade::kernels
