@@ -48,7 +48,7 @@ class Explain(WithFolder):
         text = run("explain", self.write(PRIOR)).stdout
         for part in ("weights     = softmax(s - abs(alpha * d) ^ beta)", "allowed     : d >= 0", "d(score) / d(s) = 1",
                      "once per distance", "2016 of 4096 tiles are skipped", "yes: its mask is false for every d < 0",
-                     "learned, starts at 1, kept in [0.01, 4]", "reference:"):
+                     "learned, starts at 1, kept in [0.01, 4]", "fused:"):
             self.assertIn(part, text)
 
     def test_it_says_why_a_formula_cannot_decode(self):
@@ -67,7 +67,7 @@ class Explain(WithFolder):
         facts = json.loads(run("explain", self.write(PRIOR), "--json", "--length", "1024").stdout)
         self.assertEqual(facts["tiles"], {"n": 1024, "side": 64, "skipped": 120, "full": 120, "mixed": 16})
         self.assertEqual(facts["instructions"]["tile"], 1)
-        self.assertEqual(facts["path"]["name"], "reference")
+        self.assertEqual(facts["path"]["name"], "fused")
         self.assertIsNone(facts["decoding"]["ring"])
 
     def test_the_program_is_listed_on_request(self):
