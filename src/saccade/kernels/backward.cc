@@ -81,12 +81,12 @@ class Backward {
       strip_offsets_.push_back(head_size_);
       if (array) head_size_ += round_up(shape_.queries * array.width, 16);
       row_offsets_.push_back(head_size_);
-      if (array) head_size_ += shape_.queries * columns(array);
+      if (array && !in_place<Real>(array)) head_size_ += shape_.queries * columns(array);
     }
     gradient_strips_ = head_size_;
     head_size_ += round_up(shape_.queries * inputs_.value.width, 16);
     gradient_rows_ = head_size_;
-    head_size_ += shape_.queries * context_.value_columns;
+    if (!in_place<Real>(saved_.output_gradient)) head_size_ += shape_.queries * context_.value_columns;
     log_sums_ = head_size_;
     head_size_ += round_up(static_cast<int64_t>(plan_.terms.size()) * shape_.queries, 16);
     deltas_ = head_size_;
@@ -142,6 +142,17 @@ class Backward {
     gather(first_pair, pairs);
   }
 
+  // Rows as plain numbers: where they are, if they can be read there, otherwise in the copy.
+  struct Rows {
+    const Real* data = nullptr;
+    int64_t stride = 0;
+  };
+  Rows rows_of(const Array& array, int64_t batch, int64_t head, const Real* copy) const {
+    if (in_place<Real>(array))
+      return {reinterpret_cast<const Real*>(row_address(array, batch, head, 0)), array.token_stride};
+    return {copy, columns(array)};
+  }
+
   BackwardQueries<Real> queries_of(int64_t local_head, int64_t chunk) const {
     const int64_t head = first_head_ + local_head;
     const Real* memory = head_memory(local_head);
@@ -152,12 +163,19 @@ class Backward {
     for (size_t index = 0; index < inputs_.queries.size(); ++index) {
       const bool used = static_cast<bool>(inputs_.queries[index]);
       queries.strips.push_back(used ? memory + strip_offsets_[index] : nullptr);
-      queries.rows.push_back(used ? memory + row_offsets_[index] : nullptr);
+      const Rows rows =
+          used ? rows_of(inputs_.queries[index], queries.batch, queries.head, memory + row_offsets_[index])
+               : Rows{};
+      queries.rows.push_back(rows.data);
+      queries.row_strides.push_back(rows.stride);
       queries.query_gradients.push_back(used && gradients_.queries[index] ? part + query_sums_[index]
                                                                           : nullptr);
     }
     queries.gradient_strips = memory + gradient_strips_;
-    queries.gradient_rows = memory + gradient_rows_;
+    const Rows gradient =
+        rows_of(saved_.output_gradient, queries.batch, queries.head, memory + gradient_rows_);
+    queries.gradient_rows = gradient.data;
+    queries.gradient_row_stride = gradient.stride;
     queries.log_sums = memory + log_sums_;
     queries.deltas = memory + deltas_;
     for (size_t index = 0; index < plan_.targets.size(); ++index) {
@@ -190,12 +208,13 @@ class Backward {
                   head = (first_head_ + local_head) % shape_.heads;
     Real* memory = head_memory(local_head);
     const auto load = [&](const Array& array, int64_t row_offset, int64_t strip_offset) {
-      const int64_t stride = columns(array);
-      Real* out = memory + row_offset;
-      load_rows<Real>(array, batch, head, rows, nullptr, out + rows.begin * stride, stride);
+      Real* copy = memory + row_offset;
+      const Rows source = rows_of(array, batch, head, copy);
+      if (source.data == copy)
+        load_rows<Real>(array, batch, head, rows, nullptr, copy + rows.begin * source.stride, source.stride);
       for (int64_t row = rows.begin; row < rows.end; row += code_.rows) {
         const int64_t count = std::min(code_.rows, rows.end - row);
-        code_.transpose(out + row * stride, stride, count, array.width,
+        code_.transpose(source.data + row * source.stride, source.stride, count, array.width,
                         memory + strip_offset + row * array.width, count, count);
       }
     };
@@ -216,7 +235,7 @@ class Backward {
     const auto* partials = static_cast<const Real*>(saved_.partials);
     const Slots<Real>& slots = context_.forward_slots.at(batch, head);
     Real* memory = head_memory(local_head);
-    const Real* gradient = memory + gradient_rows_;
+    const Rows gradient = rows_of(saved_.output_gradient, batch, head, memory + gradient_rows_);
     int64_t norm = 0;
     for (size_t index = 0; index < plan_.terms.size(); ++index) {
       const Term& term = plan_.terms[index];
@@ -230,7 +249,7 @@ class Backward {
         else
           code_.widen(row_address(saved_.output, batch, head, row), saved_.output.storage,
                       saved_.output.feature_stride, width, scratch);
-        Real delta = code_.dot(gradient + row * context_.value_columns, scratch, context_.value_columns);
+        Real delta = code_.dot(gradient.data + row * gradient.stride, scratch, context_.value_columns);
         if (term.norm && !term.inside && !term.unit) delta *= slots.scalar(term.coefficient, row);
         // What the log-sum passes on reaches the arguments in the same way, with the opposite sign.
         if (term.norm && log_sum_gradients) delta -= log_sum_gradients[norm * places + place];
@@ -280,24 +299,32 @@ class Backward {
     keys.picked = picked;
     keys.panels.assign(inputs_.keys.size(), nullptr);
     keys.rows.assign(inputs_.keys.size(), nullptr);
+    keys.row_strides.assign(inputs_.keys.size(), 0);
     keys.key_gradients.assign(inputs_.keys.size(), nullptr);
-    const auto load = [&](const Array& array, Real* rows, Real* panels) {
-      const int64_t stride = columns(array);
-      if (picked)
+    const auto load = [&](const Array& array, Real* rows, Real* panels) -> Rows {
+      int64_t stride = columns(array);
+      const Real* source = rows;
+      if (picked) {
         for (int64_t k = 0; k < count; ++k)
           load_rows(array, batch, head, {picked[k], picked[k] + 1}, real, rows + k * stride, stride);
-      else
+      } else if (!real && in_place<Real>(array)) {
+        source = reinterpret_cast<const Real*>(row_address(array, batch, head, first));
+        stride = array.token_stride;
+      } else {
         load_rows(array, batch, head, {first, first + count}, real, rows, stride);
+      }
       for (int64_t k = 0; k < count; k += code_.panel)
-        code_.transpose(rows + k * stride, stride, std::min(code_.panel, count - k), array.width,
+        code_.transpose(source + k * stride, stride, std::min(code_.panel, count - k), array.width,
                         panels + k * array.width, code_.panel, code_.panel);
+      return {source, stride};
     };
     for (size_t index = 0; index < inputs_.keys.size(); ++index) {
       const Array& array = inputs_.keys[index];
       if (!array) continue;
-      load(array, memory.rows[index], memory.panels[index]);
+      const Rows rows = load(array, memory.rows[index], memory.panels[index]);
       keys.panels[index] = memory.panels[index];
-      keys.rows[index] = memory.rows[index];
+      keys.rows[index] = rows.data;
+      keys.row_strides[index] = rows.stride;
       if (!gradients_.keys[index]) continue;
       keys.key_gradients[index] = memory.gradients[index];
       std::fill_n(memory.gradients[index], count * columns(array), Real{0});
@@ -448,6 +475,8 @@ class Backward {
     int64_t count = 0;
     const auto flush = [&] {
       if (count == 0) return;
+      // Programs run over whole panels, so the places past the last key name one that exists.
+      std::fill(picked + count, picked + round_up(count, code_.panel), picked[count - 1]);
       load_keys(keys, memory, pair, 0, count, picked);
       const TileState state = plan_.masked ? TileState::mixed : TileState::full;
       for (int64_t query = queries.begin; query < queries.end; query += kBackwardQueries)
@@ -574,7 +603,8 @@ class Backward {
             -static_cast<double>(std::exp(slots.scalar(term.sink, row) - log_sum) * memory[deltas_ + at]);
         continue;
       }
-      const Real* gradient = memory + gradient_rows_ + row * context_.value_columns;
+      const Rows rows = rows_of(saved_.output_gradient, batch, head, memory + gradient_rows_);
+      const Real* gradient = rows.data + row * rows.stride;
       const Real* partial =
           partials + (target.term * places + (batch * shape_.heads + head) * shape_.queries + row) * width;
       for (int64_t c = 0; c < width; ++c)

@@ -35,6 +35,9 @@ BackwardTile<Real>::BackwardTile(const CallContext<Real>& context, const SlotTab
       score_gradient_of_(context.plan.products.size()),
       streams_(context.plan.products.size() + 2 * context.plan.terms.size()) {
   for (const Term& term : plan_.terms) all_softmax_ &= term.norm == Op::softmax;
+  runs_program_ = reads_outputs(plan_, in_place_, true);
+  runs_adjoint_ = adjoint_program_.has_steps();
+  for (const Target& target : plan_.targets) runs_adjoint_ |= target.table >= 0;
   bind(nullptr);
 }
 
@@ -154,7 +157,7 @@ void BackwardTile<Real>::weigh_strip(const BackwardQueries<Real>& queries, const
   if (!columns.empty()) {
     const size_t products = scores_.size();
     for (size_t product = 0; product < products; ++product) streams_[product] = scores_[product] + shift;
-    forward_program_.run(place, columns, forward_slots_, context_.inputs, streams_.data());
+    if (runs_program_) forward_program_.run(place, columns, forward_slots_, context_.inputs, streams_.data());
     if (state == TileState::mixed && !(plan_.band.exact && !keys.picked))
       mask_program_.run(place, columns, mask_slots_, context_.inputs, streams_.data());
     for (size_t index = 0; index < plan_.terms.size(); ++index) {
@@ -201,7 +204,8 @@ void BackwardTile<Real>::weigh_strip(const BackwardQueries<Real>& queries, const
       streams_[products + 2 * index + 1] = coefficient_gradient;
     }
     if (!all_softmax_) hide(keys, state, place, columns, Real{0}, weights_ + shift);
-    adjoint_program_.run(place, columns, adjoint_slots_of_head_, context_.inputs, streams_.data());
+    if (runs_adjoint_)
+      adjoint_program_.run(place, columns, adjoint_slots_of_head_, context_.inputs, streams_.data());
   }
   take_targets(queries, keys, place, row, columns);
   // Columns that were not computed take part in products over the rows, as zeros.
@@ -326,9 +330,9 @@ void BackwardTile<Real>::multiply(const BackwardQueries<Real>& queries, Range ra
                                   const BackwardKeys<Real>& keys, const Range* columns, bool partial) {
   const int64_t rows = range.size();
   // c[key] += tile[., key] . b, over the rows that look at the key at all.
-  const auto over_rows = [&](const Real* tile, const Real* b, int64_t width, Real* c) {
+  const auto over_rows = [&](const Real* tile, const Real* b, int64_t b_stride, int64_t width, Real* c) {
     if (!partial || keys.picked) {
-      code_.accumulate({tile, true, keys.count, rows, b + range.begin * width, width, width, c, width});
+      code_.accumulate({tile, true, keys.count, rows, b + range.begin * b_stride, b_stride, width, c, width});
       return;
     }
     for (int64_t key = 0; key < keys.count; key += code_.rows) {
@@ -337,18 +341,20 @@ void BackwardTile<Real>::multiply(const BackwardQueries<Real>& queries, Range ra
       const int64_t begin = std::max(looking.begin, range.begin), end = std::min(looking.end, range.end);
       if (begin >= end) continue;
       code_.accumulate({tile + (begin - range.begin) * kTileStride + key, true, count, end - begin,
-                        b + begin * width, width, width, c + key * width, width});
+                        b + begin * b_stride, b_stride, width, c + key * width, width});
     }
   };
   if (keys.value_gradient)
-    over_rows(weights_, queries.gradient_rows, context_.value_columns, keys.value_gradient);
+    over_rows(weights_, queries.gradient_rows, queries.gradient_row_stride, context_.value_columns,
+              keys.value_gradient);
   for (size_t product = 0; product < plan_.products.size(); ++product) {
     const Real* tile = score_gradient_of_[product];
     if (!tile) continue;
     const Product& info = plan_.products[product];
     const auto query = static_cast<size_t>(info.query_vector), key = static_cast<size_t>(info.key_vector);
     const int64_t width = columns_of(context_.inputs.queries[query]);
-    if (keys.key_gradients[key]) over_rows(tile, queries.rows[query], width, keys.key_gradients[key]);
+    if (keys.key_gradients[key])
+      over_rows(tile, queries.rows[query], queries.row_strides[query], width, keys.key_gradients[key]);
     if (!queries.query_gradients[query]) continue;
     Real* sum = queries.query_gradients[query] + range.begin * width;
     for (int64_t row = 0; row < rows;) {
@@ -361,7 +367,8 @@ void BackwardTile<Real>::multiply(const BackwardQueries<Real>& queries, Range ra
       const int64_t begin = strip_columns.begin, end = std::min(strip_columns.end, keys.count);
       if (begin < end)
         code_.accumulate({tile + row * kTileStride + begin, false, next - row, end - begin,
-                          keys.rows[key] + begin * width, width, width, sum + row * width, width});
+                          keys.rows[key] + begin * keys.row_strides[key], keys.row_strides[key], width,
+                          sum + row * width, width});
       row = next;
     }
   }

@@ -15,9 +15,10 @@ struct BackwardKeys {
   int64_t first = 0, count = 0;
   const int32_t* picked = nullptr;
   std::vector<const Real*> panels;  // by key vector
-  std::vector<const Real*> rows;    // by key vector, key_columns apart
+  std::vector<const Real*> rows;    // by key vector
+  std::vector<int64_t> row_strides;
   const Real* value_panels = nullptr;
-  std::vector<Real*> key_gradients;  // by key vector, [kBackwardKeys][key_columns]
+  std::vector<Real*> key_gradients;  // by key vector, [kBackwardKeys][columns_of]
   Real* value_gradient = nullptr;    // [kBackwardKeys][value_columns]
 };
 
@@ -25,10 +26,12 @@ struct BackwardKeys {
 template <class Real>
 struct BackwardQueries {
   int64_t batch = 0, head = 0;
-  std::vector<const Real*> strips;        // by query vector, packed for products
-  std::vector<const Real*> rows;          // by query vector, query_columns apart
+  std::vector<const Real*> strips;  // by query vector, packed for products
+  std::vector<const Real*> rows;    // by query vector
+  std::vector<int64_t> row_strides;
   const Real* gradient_strips = nullptr;  // of the output
   const Real* gradient_rows = nullptr;
+  int64_t gradient_row_stride = 0;
   const Real* log_sums = nullptr;      // [term][query]
   const Real* deltas = nullptr;        // [term][query]
   std::vector<Real*> query_gradients;  // by query vector
@@ -71,6 +74,7 @@ class BackwardTile {
   TileMap<Real> map_;
   TileProgram<Real> mask_program_, forward_program_, adjoint_program_;
   std::vector<bool> in_place_;
+  bool runs_program_ = true, runs_adjoint_ = true;
   bool all_softmax_ = true;
   int64_t size_ = 0;
   std::vector<TileRow> rows_;

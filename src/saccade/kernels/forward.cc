@@ -186,6 +186,8 @@ class Forward {
     int64_t count = 0;
     const auto flush = [&] {
       if (count == 0) return;
+      // Programs run over whole panels, so the places past the last key name one that exists.
+      std::fill(picked + count, picked + round_up(count, context_.code.panel), picked[count - 1]);
       packer.pick(block, pair, picked, count, scratch);
       add(tile, block, queries);
       count = 0;

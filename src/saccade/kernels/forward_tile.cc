@@ -50,6 +50,13 @@ std::vector<bool> in_place_terms(const KernelPlan& plan) {
   return result;
 }
 
+bool reads_outputs(const KernelPlan& plan, const std::vector<bool>& in_place, bool coefficients) {
+  for (size_t index = 0; index < plan.terms.size(); ++index)
+    if (!in_place[index] || plan.terms[index].inside || (coefficients && !plan.terms[index].unit))
+      return true;
+  return false;
+}
+
 template <class Real>
 ForwardTile<Real>::ForwardTile(const CallContext<Real>& context)
     : context_(context),
@@ -63,6 +70,7 @@ ForwardTile<Real>::ForwardTile(const CallContext<Real>& context)
       scores_(context.plan.products.size()),
       weights_(context.plan.terms.size()),
       streams_(context.plan.products.size()) {
+  runs_program_ = reads_outputs(plan_, in_place_, false);
   bind(nullptr);
 }
 
@@ -124,15 +132,21 @@ void ForwardTile<Real>::load_queries() {
   for (size_t index = 0; index < queries_.size(); ++index) {
     const Array& array = context_.inputs.queries[index];
     if (!array) continue;
-    const int64_t stride = round_up(array.width, code_.lanes);
-    for (int64_t row = 0; row < rows; ++row) {
-      const TileRow& at = rows_[static_cast<size_t>(row)];
-      load_rows<Real>(array, batch_, first_head_ + at.head, {at.query, at.query + 1}, nullptr,
-                      load_ + row * stride, stride);
+    int64_t stride = round_up(array.width, code_.lanes);
+    const Real* source = load_;
+    if (forward_slots_.size() == 1 && array.storage == storage_of<Real>() && array.feature_stride == 1) {
+      source = reinterpret_cast<const Real*>(row_address(array, batch_, first_head_, rows_[0].query));
+      stride = array.token_stride;
+    } else {
+      for (int64_t row = 0; row < rows; ++row) {
+        const TileRow& at = rows_[static_cast<size_t>(row)];
+        load_rows<Real>(array, batch_, first_head_ + at.head, {at.query, at.query + 1}, nullptr,
+                        load_ + row * stride, stride);
+      }
     }
     for (int64_t first = 0; first < rows; first += code_.rows) {
       const int64_t count = std::min(code_.rows, rows - first);
-      code_.transpose(load_ + first * stride, stride, count, array.width,
+      code_.transpose(source + first * stride, stride, count, array.width,
                       queries_[index] + first * array.width, count, count);
     }
   }
@@ -156,15 +170,20 @@ void ForwardTile<Real>::find_addends(const KeyBlock<Real>& block, int64_t first_
   }
 }
 
-// The panels of the block that rows may look at.
 template <class Real>
-Range ForwardTile<Real>::clip(const KeyBlock<Real>& block, int64_t first_row, int64_t rows) const {
+Range ForwardTile<Real>::query_range(int64_t first_row, int64_t rows) const {
   int64_t low = INT64_MAX, high = 0;
   for (int64_t row = first_row; row < first_row + rows; ++row) {
     low = std::min(low, rows_[static_cast<size_t>(row)].query);
     high = std::max(high, rows_[static_cast<size_t>(row)].query);
   }
-  const Range keys = map_.keys_of({low, high + 1});
+  return {low, high + 1};
+}
+
+// The panels of the block that rows may look at.
+template <class Real>
+Range ForwardTile<Real>::clip(const KeyBlock<Real>& block, int64_t first_row, int64_t rows) const {
+  const Range keys = map_.keys_of(query_range(first_row, rows));
   const int64_t begin = std::clamp<int64_t>(keys.begin - block.first, 0, block.count),
                 end = std::clamp<int64_t>(keys.end - block.first, 0, block.count);
   return {begin / code_.panel, begin < end ? (end + code_.panel - 1) / code_.panel : begin / code_.panel};
@@ -215,8 +234,13 @@ void ForwardTile<Real>::add(const KeyBlock<Real>& block, TileState state, bool c
         while (next < strips && ranges[static_cast<size_t>(next)].begin == range.begin &&
                ranges[static_cast<size_t>(next)].end == range.end)
           ++next;
-        const int64_t row = strip * code_.rows, begin = range.begin * code_.panel,
-                      end = std::min(range.end * code_.panel, block.count);
+        const int64_t row = strip * code_.rows, begin = range.begin * code_.panel;
+        int64_t end = std::min(range.end * code_.panel, block.count);
+        // The last panel may reach past what the last row of these may look at.
+        if (clip_band && !block.picked)
+          end = std::min(end,
+                         map_.keys_of(query_range(first + row, std::min(next * code_.rows, rows) - row)).end -
+                             block.first);
         if (begin < end)
           code_.accumulate(
               {tile + row * kTileStride + begin, false, std::min(next * code_.rows, rows) - row, end - begin,
@@ -256,7 +280,7 @@ void ForwardTile<Real>::weigh_strip(const KeyBlock<Real>& block, TileState state
   const StripPlace place{&rows_[static_cast<size_t>(first_row)], rows, block.first, block.picked};
   for (size_t product = 0; product < scores_.size(); ++product)
     streams_[product] = scores_[product] + strip_row * kTileStride;
-  forward_program_.run(place, columns, forward_slots_, context_.inputs, streams_.data());
+  if (runs_program_) forward_program_.run(place, columns, forward_slots_, context_.inputs, streams_.data());
   if (state == TileState::mixed && !(plan_.band.exact && !block.picked))
     mask_program_.run(place, columns, mask_slots_, context_.inputs, streams_.data());
   for (size_t index = 0; index < plan_.terms.size(); ++index) {
@@ -327,45 +351,65 @@ template <class Real>
 void ForwardTile<Real>::finish(const ForwardOutputs& outputs) {
   const Shape& shape = context_.inputs.shape;
   const int64_t width = context_.inputs.value.width, columns = context_.value_columns;
+  const int64_t places = shape.batch * shape.heads * shape.queries;
+  const auto rows = static_cast<int64_t>(rows_.size());
   auto* log_sums = static_cast<Real*>(outputs.log_sums);
   auto* partials = static_cast<Real*>(outputs.partials);
-  for (size_t row = 0; row < rows_.size(); ++row) {
-    const TileRow& at = rows_[row];
-    const Slots<Real>& slots = *forward_slots_[static_cast<size_t>(at.head)];
-    const int64_t head = first_head_ + at.head;
-    const int64_t place = (batch_ * shape.heads + head) * shape.queries + at.query;
-    const int64_t places = shape.batch * shape.heads * shape.queries;
-    Real* result = load_;
-    int64_t norm = 0;
-    for (size_t index = 0; index < plan_.terms.size(); ++index) {
-      const Term& term = plan_.terms[index];
-      const int64_t state = static_cast<int64_t>(index) * kTileRows + static_cast<int64_t>(row);
-      Real maximum = maxima_[state], sum = sums_[state], factor = 1;
-      if (term.norm) {
-        if (term.sink.kind != Operand::Kind::none) {
-          const Real sink = slots.scalar(term.sink, at.query), high = std::max(maximum, sink);
-          const Real before = maximum == kMinusInfinity<Real> ? Real{0} : std::exp(maximum - high);
-          factor = before;
-          sum = high == kMinusInfinity<Real> ? Real{0} : sum * before + std::exp(sink - high);
-          maximum = high;
-        }
-        factor = sum == 0 ? Real{0} : factor / sum;
-        const Real shift = *term.norm == Op::l1 ? Real{0} : maximum;
-        log_sums[norm++ * places + place] = sum == 0 ? kMinusInfinity<Real> : std::log(sum) + shift;
+  const auto place_of = [&](const TileRow& at) {
+    return (batch_ * shape.heads + first_head_ + at.head) * shape.queries + at.query;
+  };
+  int64_t norm = 0;
+  for (size_t index = 0; index < plan_.terms.size(); ++index) {
+    const Term& term = plan_.terms[index];
+    Real* sums = accumulator(index);
+    if (term.norm) {
+      for (int64_t row = 0; row < rows; ++row) {
+        const TileRow& at = rows_[static_cast<size_t>(row)];
+        factors_[row] = divide(index, row, log_sums + norm * places + place_of(at));
       }
-      const Real* accumulated = accumulator(index) + static_cast<int64_t>(row) * columns;
-      if (partials) {
-        Real* partial = partials + (static_cast<int64_t>(index) * places + place) * width;
-        for (int64_t c = 0; c < width; ++c) partial[c] = accumulated[c] * factor;
-      }
-      if (term.norm && !term.inside) factor *= slots.scalar(term.coefficient, at.query);
-      for (int64_t c = 0; c < width; ++c)
-        result[c] = (index == 0 ? Real{0} : result[c]) + accumulated[c] * factor;
+      ++norm;
+      code_.scale_rows(sums, columns, rows, columns, factors_);
     }
-    const Array& output = outputs.output;
-    code_.narrow(result, output.storage, output.feature_stride, width,
-                 const_cast<std::byte*>(row_address(output, batch_, head, at.query)));
+    if (partials)
+      for (int64_t row = 0; row < rows; ++row)
+        code_.narrow(
+            sums + row * columns, storage_of<Real>(), 1, width,
+            partials +
+                (static_cast<int64_t>(index) * places + place_of(rows_[static_cast<size_t>(row)])) * width);
+    if (term.norm && !term.inside && !term.unit) {
+      for (int64_t row = 0; row < rows; ++row) {
+        const TileRow& at = rows_[static_cast<size_t>(row)];
+        factors_[row] = forward_slots_[static_cast<size_t>(at.head)]->scalar(term.coefficient, at.query);
+      }
+      code_.scale_rows(sums, columns, rows, columns, factors_);
+    }
+    if (index > 0) code_.add(sums, rows * columns, accumulator(0));
   }
+  const Array& output = outputs.output;
+  for (int64_t row = 0; row < rows; ++row) {
+    const TileRow& at = rows_[static_cast<size_t>(row)];
+    code_.narrow(accumulator(0) + row * columns, output.storage, output.feature_stride, width,
+                 const_cast<std::byte*>(row_address(output, batch_, first_head_ + at.head, at.query)));
+  }
+}
+
+// What a row's numerators are multiplied with in the end; notes the logarithm of the divisor.
+template <class Real>
+Real ForwardTile<Real>::divide(size_t index, int64_t row, Real* log_sum) const {
+  const Term& term = plan_.terms[index];
+  const TileRow& at = rows_[static_cast<size_t>(row)];
+  const int64_t state = static_cast<int64_t>(index) * kTileRows + row;
+  Real maximum = maxima_[state], sum = sums_[state], factor = 1;
+  if (term.sink.kind != Operand::Kind::none) {
+    const Real sink = forward_slots_[static_cast<size_t>(at.head)]->scalar(term.sink, at.query);
+    const Real high = std::max(maximum, sink);
+    factor = maximum == kMinusInfinity<Real> ? Real{0} : std::exp(maximum - high);
+    sum = high == kMinusInfinity<Real> ? Real{0} : sum * factor + std::exp(sink - high);
+    maximum = high;
+  }
+  const Real shift = *term.norm == Op::l1 ? Real{0} : maximum;
+  *log_sum = sum == 0 ? kMinusInfinity<Real> : std::log(sum) + shift;
+  return sum == 0 ? Real{0} : factor / sum;
 }
 
 template struct CallContext<float>;

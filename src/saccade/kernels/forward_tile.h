@@ -64,6 +64,8 @@ struct CallContext {
 // Per term: whether its argument is a product that nothing else reads, so that the weights may take its
 // place.
 std::vector<bool> in_place_terms(const KernelPlan& plan);
+// Whether a strip needs anything that the forward program computes; `coefficients`: also those of rows.
+bool reads_outputs(const KernelPlan& plan, const std::vector<bool>& in_place, bool coefficients);
 
 template <class Real>
 class ForwardTile {
@@ -92,7 +94,9 @@ class ForwardTile {
 
  private:
   void load_queries();
+  Real divide(size_t term, int64_t row, Real* log_sum) const;
   void find_addends(const KeyBlock<Real>& block, int64_t first_row, int64_t rows, const Operand& addend);
+  Range query_range(int64_t first_row, int64_t rows) const;
   Range clip(const KeyBlock<Real>& block, int64_t first_row, int64_t rows) const;
   void weigh_strip(const KeyBlock<Real>& block, TileState state, int64_t first_row, int64_t strip_row,
                    int64_t rows, Range columns);
@@ -108,6 +112,7 @@ class ForwardTile {
   TileMap<Real> map_;
   TileProgram<Real> mask_program_, forward_program_;
   std::vector<bool> in_place_;  // per term
+  bool runs_program_ = true;
   std::vector<TileRow> rows_;
   SlotsOfHead<Real> mask_slots_, forward_slots_;
   int64_t size_ = 0, batch_ = 0, first_head_ = 0;

@@ -1,5 +1,11 @@
-// Compiles the vector code once for every instruction set and chooses among them when the program starts.
+// Compiles the vector code once for every instruction set and chooses among them at first use: the best one,
+// or the one that the environment variable SACCADE_TARGET names.
 #include "saccade/kernels/primitives.h"
+
+#include <cstdlib>
+#include <string>
+
+#include "saccade/base/error.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "saccade/kernels/primitives.cc"
@@ -80,15 +86,35 @@ namespace saccade::kernels {
 HWY_EXPORT(make_float);
 HWY_EXPORT(make_double);
 
+namespace {
+
+// Before the first dispatch, which remembers its choice.
+void heed_environment() {
+  const char* wanted = std::getenv("SACCADE_TARGET");
+  if (!wanted || !*wanted) return;
+  std::string choices;
+  for (const int64_t target : hwy::SupportedAndGeneratedTargets()) {
+    const std::string name = target & (HWY_SCALAR | HWY_EMU128) ? "scalar" : hwy::TargetName(target);
+    if (name == wanted) {
+      hwy::DisableTargets(~target);
+      return;
+    }
+    choices += choices.empty() ? name : ", " + name;
+  }
+  fail("SACCADE_TARGET is '{}'; expected one of this machine's instruction sets: {}", wanted, choices);
+}
+
+}  // namespace
+
 template <>
 const Primitives<float>& primitives<float>() {
-  static const Primitives<float> table = HWY_DYNAMIC_DISPATCH(make_float)();
+  static const Primitives<float> table = (heed_environment(), HWY_DYNAMIC_DISPATCH(make_float)());
   return table;
 }
 
 template <>
 const Primitives<double>& primitives<double>() {
-  static const Primitives<double> table = HWY_DYNAMIC_DISPATCH(make_double)();
+  static const Primitives<double> table = (heed_environment(), HWY_DYNAMIC_DISPATCH(make_double)());
   return table;
 }
 

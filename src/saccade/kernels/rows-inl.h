@@ -75,35 +75,61 @@ void narrow(const Real* source, Storage storage, int64_t stride, int64_t width, 
   for (; k < width; ++k) store_number(source[k], out, storage, k * stride);
 }
 
+#if HWY_TARGET != HWY_SCALAR
+// A square of vectors transposed in registers: neighbours interleaved by one number, then by two, and with
+// long vectors halves exchanged.
+template <class D>
+HWY_INLINE void transpose_square(D d, const float* from, int64_t from_stride, float* to, int64_t to_stride) {
+  constexpr int kSide = hn::MaxLanes(D());
+  static_assert(kSide == 4 || kSide == 8);
+  const hn::RepartitionToWide<D> pairs;
+  hn::Vec<D> row[kSide], mixed[kSide];
+#pragma GCC unroll 8
+  for (int r = 0; r < kSide; ++r) row[r] = hn::LoadU(d, from + r * from_stride);
+#pragma GCC unroll 8
+  for (int r = 0; r < kSide; r += 4) {
+    const auto low01 = hn::BitCast(pairs, hn::InterleaveLower(d, row[r], row[r + 1]));
+    const auto high01 = hn::BitCast(pairs, hn::InterleaveUpper(d, row[r], row[r + 1]));
+    const auto low23 = hn::BitCast(pairs, hn::InterleaveLower(d, row[r + 2], row[r + 3]));
+    const auto high23 = hn::BitCast(pairs, hn::InterleaveUpper(d, row[r + 2], row[r + 3]));
+    mixed[r] = hn::BitCast(d, hn::InterleaveLower(pairs, low01, low23));
+    mixed[r + 1] = hn::BitCast(d, hn::InterleaveUpper(pairs, low01, low23));
+    mixed[r + 2] = hn::BitCast(d, hn::InterleaveLower(pairs, high01, high23));
+    mixed[r + 3] = hn::BitCast(d, hn::InterleaveUpper(pairs, high01, high23));
+  }
+#pragma GCC unroll 8
+  for (int r = 0; r < 4; ++r) {
+    if constexpr (kSide == 4) {
+      hn::StoreU(mixed[r], d, to + r * to_stride);
+    } else {
+      hn::StoreU(hn::ConcatLowerLower(d, mixed[r + 4], mixed[r]), d, to + r * to_stride);
+      hn::StoreU(hn::ConcatUpperUpper(d, mixed[r + 4], mixed[r]), d, to + (r + 4) * to_stride);
+    }
+  }
+}
+#endif
+
 template <class Real>
 void transpose(const Real* source, int64_t source_stride, int64_t count, int64_t depth, Real* out,
                int64_t out_stride, int64_t filled) {
   int64_t row = 0;
 #if HWY_TARGET != HWY_SCALAR
   if constexpr (sizeof(Real) == 4) {
-    // Four by four: two rounds of interleaving.
-    const hn::FixedTag<float, 4> d;
-    const hn::RepartitionToWide<decltype(d)> pairs;
-    for (; row + 4 <= count; row += 4) {
-      const Real* from = source + row * source_stride;
-      int64_t k = 0;
-      for (; k + 4 <= depth; k += 4) {
-        const auto a = hn::LoadU(d, from + k), b = hn::LoadU(d, from + source_stride + k);
-        const auto c = hn::LoadU(d, from + 2 * source_stride + k),
-                   e = hn::LoadU(d, from + 3 * source_stride + k);
-        const auto ab_low = hn::BitCast(pairs, hn::InterleaveLower(d, a, b));
-        const auto ab_high = hn::BitCast(pairs, hn::InterleaveUpper(d, a, b));
-        const auto ce_low = hn::BitCast(pairs, hn::InterleaveLower(d, c, e));
-        const auto ce_high = hn::BitCast(pairs, hn::InterleaveUpper(d, c, e));
-        Real* to = out + k * out_stride + row;
-        hn::StoreU(hn::BitCast(d, hn::InterleaveLower(pairs, ab_low, ce_low)), d, to);
-        hn::StoreU(hn::BitCast(d, hn::InterleaveUpper(pairs, ab_low, ce_low)), d, to + out_stride);
-        hn::StoreU(hn::BitCast(d, hn::InterleaveLower(pairs, ab_high, ce_high)), d, to + 2 * out_stride);
-        hn::StoreU(hn::BitCast(d, hn::InterleaveUpper(pairs, ab_high, ce_high)), d, to + 3 * out_stride);
+    const auto squares = [&](auto d) HWY_ATTR {
+      constexpr int64_t kSide = hn::MaxLanes(decltype(d)());
+      for (; row + kSide <= count; row += kSide) {
+        const Real* from = source + row * source_stride;
+        int64_t k = 0;
+        for (; k + kSide <= depth; k += kSide)
+          transpose_square(d, from + k, source_stride, out + k * out_stride + row, out_stride);
+        for (; k < depth; ++k)
+          for (int64_t r = 0; r < kSide; ++r) out[k * out_stride + row + r] = from[r * source_stride + k];
       }
-      for (; k < depth; ++k)
-        for (int64_t r = 0; r < 4; ++r) out[k * out_stride + row + r] = from[r * source_stride + k];
-    }
+    };
+#if HWY_TARGET <= HWY_AVX2
+    squares(hn::FixedTag<float, 8>());
+#endif
+    squares(hn::FixedTag<float, 4>());
   }
 #endif
   for (; row < count; ++row)
@@ -123,12 +149,13 @@ void copy(View<Real> source, int64_t rows, int64_t begin, int64_t end, Real* til
 
 // --- norms ---
 
+// Two loops, so that the maxima of all rows are on their way before the first is waited for.
 template <class Real>
 void softmax(const NormTask<Real>& task) {
   const Tag<Real> d;
   const int64_t lanes = lanes_of<Real>();
   for (int64_t r = 0; r < task.rows; ++r) {
-    Real* x = task.x + r * kTileStride;
+    const Real* x = task.x + r * kTileStride;
     auto high = hn::Set(d, kMinusInfinity<Real>), high2 = high;
     int64_t c = task.begin;
     for (; c + 2 * lanes <= task.end; c += 2 * lanes) {
@@ -138,18 +165,21 @@ void softmax(const NormTask<Real>& task) {
     for (; c < task.end; c += lanes) high = hn::Max(high, hn::LoadU(d, x + c));
     const Real seen = hn::GetLane(hn::MaxOfLanes(d, hn::Max(high, high2)));
     const Real before = task.maximum[r];
-    Real now = before;
     task.factor[r] = 1;
     if (seen > before) {
-      now = seen;
-      task.factor[r] = before == kMinusInfinity<Real> ? Real{0} : std::exp(before - now);
-      task.maximum[r] = now;
+      task.factor[r] = before == kMinusInfinity<Real> ? Real{0} : std::exp(before - seen);
+      task.maximum[r] = seen;
     }
+  }
+  for (int64_t r = 0; r < task.rows; ++r) {
+    Real* x = task.x + r * kTileStride;
     // A row without an allowed key so far: nothing to subtract, and every numerator is 0. A NaN is not
     // hidden.
-    const auto shift = hn::Set(d, now == kMinusInfinity<Real> ? Real{0} : now);
+    const Real maximum = task.maximum[r];
+    const auto shift = hn::Set(d, maximum == kMinusInfinity<Real> ? Real{0} : maximum);
     auto sum = hn::Zero(d), sum2 = sum;
-    for (c = task.begin; c + 2 * lanes <= task.end; c += 2 * lanes) {
+    int64_t c = task.begin;
+    for (; c + 2 * lanes <= task.end; c += 2 * lanes) {
       const auto p = exponential(d, hn::Sub(hn::LoadU(d, x + c), shift));
       const auto q = exponential(d, hn::Sub(hn::LoadU(d, x + c + lanes), shift));
       hn::StoreU(p, d, x + c);

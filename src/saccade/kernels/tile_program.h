@@ -41,6 +41,7 @@ class TileProgram {
 
   // Where an output is, until the next run: in the layout of the strip.
   View<Real> output(const Operand& operand) const;
+  bool has_steps() const { return !steps_.empty(); }
   bool idle() const { return steps_.empty() && externals_.empty(); }
 
  private:
