@@ -75,6 +75,13 @@ class Explain(WithFolder):
         self.assertNotIn("registers", run("explain", path).stdout)
         self.assertIn("once per distance (5 instructions", run("explain", path, "--program").stdout)
 
+    def test_it_tells_the_path_and_why(self):
+        path = self.write(PRIOR)
+        self.assertIn("every formula runs on the fused kernels", run("explain", path).stdout)
+        self.assertIn("Path\n  fused: asked for\n", run("explain", path, "--path", "fused").stdout)
+        self.assertIn("Path\n  reference: asked for: plain tensor operations", run("explain", path, "--path", "reference").stdout)
+        self.assertEqual(json.loads(run("explain", path, "--path", "reference", "--json").stdout)["path"]["name"], "reference")
+
     def test_it_warns_of_what_is_not_used_and_of_clamped_subscripts(self):
         text = run("explain", self.write("param b[head, 4] = 0\nconst w = 3\nmask = causal\nscore = s + b[d]")).stdout
         self.assertIn("'w' is defined, but nothing uses it", text)
@@ -109,8 +116,20 @@ class Check(WithFolder):
         checks = json.loads(result.stdout)[0]["checks"]
         self.assertEqual([(check["check"], check["outcome"], check["cases"]) for check in checks], [("causality", "ok", 1)])
 
+    def test_each_path_alone_conforms(self):
+        for path in ("fused", "reference"):
+            result = run("check", self.write(PRIOR), "--path", path)
+            self.assertEqual(result.returncode, 0, result.stdout)
+
+    def test_the_command_to_see_a_failure_again_names_the_path(self):
+        result = run("check", self.write("mask = causal\nscore = s + sqrt((d * 1e25) ^ 14) * 1e-30 * 0"), "--only", "finite-gradients",
+                     "definition", "--path", "reference")
+        self.assertRegex(result.stdout, r"again: saccade check .* --path reference\n")
+
     def test_mistakes(self):
         self.check_fails(["check"], "no formula given")
+        for command in ("check", "explain", "bench"):
+            self.check_fails([command, "causal", "--path", "slow"], "--path")
         self.check_fails(["check", "causal", "--only", "causalty"], "did you mean 'causality'?")
         self.check_fails(["check", "causal", "--case", "b1"], "case: cannot read 'b1'")
         self.check_fails(["check", "causal", "--case", "b1.h3.g2.q1.k1.o0.d2.v2.r0.s1"], "3 heads are not a multiple of 2")

@@ -30,6 +30,8 @@ AttentionImpl::AttentionImpl(Formula formula, AttentionOptions options)
   require(options_.heads % options_.kv_heads == 0, "attention: {} heads are not a multiple of {} key heads",
           options_.heads, options_.kv_heads);
   require(options_.head_dim > 0, "attention: head_dim is {}; expected at least 1", options_.head_dim);
+  require(options_.epsilon >= 0 && options_.epsilon < 1,
+          "attention: epsilon is {}; expected 0 or more and less than 1", options_.epsilon);
   create_parameters();
   create_host_expressions();
 }

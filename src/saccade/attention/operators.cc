@@ -141,7 +141,10 @@ std::vector<Tensor> attention_backward_cpu(
   const kernels::ForwardOptions options{skip, epsilon};
   const Tensor log_sums_here = log_sums.contiguous(), partials_here = partials.contiguous();
   const Tensor log_sum_gradient_here = log_sum_gradient ? log_sum_gradient->contiguous() : Tensor();
-  const kernels::BackwardInputs saved{array_of(output), array_of(output_gradient), log_sums_here.data_ptr(),
+  // A gradient that is one number for all elements comes without memory of its own.
+  const Tensor gradient_here =
+      output_gradient.stride(3) == 1 ? output_gradient : output_gradient.contiguous();
+  const kernels::BackwardInputs saved{array_of(output), array_of(gradient_here), log_sums_here.data_ptr(),
                                       log_sum_gradient ? log_sum_gradient_here.data_ptr() : nullptr,
                                       partials_here.numel() > 0 ? partials_here.data_ptr() : nullptr};
   if (compute_dtype(queries[0]) == at::kDouble)

@@ -66,9 +66,73 @@ constexpr Case kCases[] = {
      .seed = 7},
 };
 
+// Several tiles of queries and of keys; with and without grouped heads; queries at the end of a longer past;
+// few queries on many keys, which are divided in another way.
+constexpr Case kTileCases[] = {
+    {.batch = 1,
+     .heads = 2,
+     .kv_heads = 1,
+     .queries = 211,
+     .keys = 211,
+     .head_dim = 20,
+     .value_dim = 9,
+     .seed = 8},
+    {.batch = 1,
+     .heads = 1,
+     .kv_heads = 1,
+     .queries = 103,
+     .keys = 523,
+     .offset = 420,
+     .head_dim = 7,
+     .value_dim = 33,
+     .seed = 9},
+    {.batch = 1,
+     .heads = 2,
+     .kv_heads = 1,
+     .queries = 5,
+     .keys = 1033,
+     .offset = 1028,
+     .head_dim = 12,
+     .value_dim = 5,
+     .seed = 10},
+};
+
+std::vector<Case> with_tiles(std::span<const Case> cases) {
+  std::vector<Case> result(cases.begin(), cases.end());
+  result.insert(result.end(), std::begin(kTileCases), std::end(kTileCases));
+  return result;
+}
+
+std::vector<Case> make_size_cases() {
+  std::vector<Case> result;
+  const auto add = [&](int64_t queries, int64_t keys) {
+    Case c{.queries = queries, .keys = keys};
+    c.offset = keys > queries && queries % 2 ? keys - queries : 0;
+    c.head_dim = 1 + queries * 7 % 37;
+    c.value_dim = 1 + queries * 11 % 41;
+    c.seed = 11 + queries;
+    result.push_back(c);
+  };
+  // Each number of keys up to 70 occurs too: 29 and 71 have no common factor.
+  for (int64_t queries = 1; queries <= 70; ++queries) add(queries, queries * 29 % 71);
+  for (const auto& [queries, keys] : {std::pair<int64_t, int64_t>{97, 101}, {127, 113}, {193, 257}})
+    add(queries, keys);
+  return result;
+}
+
 }  // namespace
 
 std::span<const Case> conformance_cases() { return kCases; }
+
+std::span<const Case> cases_with_tiles() {
+  static const auto& cases = *new std::vector<Case>(with_tiles(kCases));
+  return cases;
+}
+
+std::span<const Case> size_cases() {
+  static const auto& cases = *new std::vector<Case>(with_tiles(make_size_cases()));
+  return cases;
+}
 
 std::string to_string(const Case& c) {
   std::vector<std::string> parts;

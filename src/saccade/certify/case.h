@@ -49,5 +49,10 @@ Case parse_case(std::string_view text);
 // From small to large: self-attention of several lengths, unequal lengths, offsets, grouped heads, odd
 // widths.
 std::span<const Case> conformance_cases();
+// The same, and some of several hundred tokens: enough to reach every way in which a kernel divides its work.
+std::span<const Case> cases_with_tiles();
+// Every number of queries up to 70 and some primes beyond, with lengths and widths that fit no vector; then
+// those of several hundred tokens.
+std::span<const Case> size_cases();
 
 }  // namespace saccade

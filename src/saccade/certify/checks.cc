@@ -73,6 +73,9 @@ constexpr Check kChecks[] = {
        return "no parameter has bounds";
      },
      small_sequence, properties::gradients_at_bounds},
+    {"gradients-against-reference",
+     "Gradients of output and log-sums equal those of the definition, with and without padding.", always,
+     any_case, properties::gradients_against_reference, cases_with_tiles},
     {"finite-gradients", "No gradient is NaN or infinite, also at d = 0 and for repeated tokens.", always,
      any_case, properties::finite_gradients},
     {"repeated-tokens", "Equal values come back multiplied by the row's total weight.", always, any_case,
@@ -80,10 +83,19 @@ constexpr Check kChecks[] = {
     {"extreme-values",
      "Very large and very small queries and keys give what the formula says, without overflow on the way.",
      always, small, properties::extreme_values},
+    {"precision",
+     "In float, nothing is further from the exact result than 4 times the definition's own error.", always,
+     any_case, properties::precision, cases_with_tiles},
+    {"sizes", "Lengths and widths of every remainder give the definition's result and gradients.", always,
+     any_case, properties::sizes, size_cases},
+    {"lists", "With lists of keys, the result and gradients are those of all other keys masked.", always,
+     any_case, properties::lists, cases_with_tiles},
+    {"skipping", "Leaving out what the mask empties changes no bit, forward and backward.", always, any_case,
+     properties::skipping, cases_with_tiles},
     {"deterministic", "Two runs give the same bits, forward and backward.", always, any_case,
-     properties::deterministic},
+     properties::deterministic, cases_with_tiles},
     {"threads", "1, 2 and 3 threads give the same bits, forward and backward.", always, any_case,
-     properties::threads},
+     properties::threads, cases_with_tiles},
 };
 
 }  // namespace

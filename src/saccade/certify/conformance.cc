@@ -108,7 +108,7 @@ CheckResult run_check(const Check& check, const Subject& subject, const Conforma
     result.outcome = Outcome::not_applicable;
     return result;
   }
-  std::vector<Case> cases(conformance_cases().begin(), conformance_cases().end());
+  std::vector<Case> cases(check.cases().begin(), check.cases().end());
   if (options.only_case) cases = {*options.only_case};
   for (const Case& c : cases) {
     if (!check.fits(c)) continue;
@@ -128,8 +128,9 @@ CheckResult run_check(const Check& check, const Subject& subject, const Conforma
 
 }  // namespace
 
-Maker standard_maker() {
-  return [](const Formula& formula, const AttentionOptions& options) {
+Maker standard_maker(Path path) {
+  return [path](const Formula& formula, AttentionOptions options) {
+    options.path = path;
     return std::make_shared<AttentionImpl>(formula, options);
   };
 }
@@ -142,7 +143,9 @@ std::shared_ptr<AttentionImpl> Subject::module(const Case& c, at::ScalarType dty
 }
 
 std::shared_ptr<AttentionImpl> Subject::honest(const AttentionImpl& like, at::ScalarType dtype) const {
-  auto module = std::make_shared<AttentionImpl>(like.formula(), like.options());
+  AttentionOptions options = like.options();
+  options.path = Path::reference;
+  auto module = std::make_shared<AttentionImpl>(like.formula(), options);
   module->to(dtype);
   torch::NoGradGuard no_gradient;
   const auto source = like.named_parameters();

@@ -19,8 +19,8 @@ namespace saccade {
 // Makes the implementation under test.
 using Maker = std::function<std::shared_ptr<AttentionImpl>(const Formula&, const AttentionOptions&)>;
 
-// The implementation that users get.
-Maker standard_maker();
+// The implementation that users get, or one of its paths.
+Maker standard_maker(Path path = Path::automatic);
 
 // What a check works with: a formula and an implementation that claims to compute it.
 struct Subject {
@@ -29,7 +29,7 @@ struct Subject {
 
   // The implementation in double with parameters seeded by the case.
   std::shared_ptr<AttentionImpl> module(const Case& c, at::ScalarType dtype = at::kDouble) const;
-  // The definition with the same parameters.
+  // The definition, that is the reference path, with the same parameters.
   std::shared_ptr<AttentionImpl> honest(const AttentionImpl& like, at::ScalarType dtype = at::kDouble) const;
 };
 
@@ -42,6 +42,8 @@ struct Check {
   bool (*fits)(const Case& c);
   // What is wrong, in words; empty if the property holds.
   std::string (*run)(const Subject& subject, const Case& c);
+  // The table to run it over.
+  std::span<const Case> (*cases)() = conformance_cases;
 };
 
 // All checks, in the order in which they are shown.

@@ -154,6 +154,64 @@ const Fault kFaults[] = {
      },
      1},
     {"SkipsRotary", kCausal, "rotary", nullptr, nullptr, 3},
+    {"RoundsValuesToHalf", kCausal, "precision",
+     [](PairInputs& inputs, bool) {
+       if (inputs.value.scalar_type() == torch::kFloat)
+         inputs.value = inputs.value.to(torch::kHalf).to(torch::kFloat);
+     },
+     nullptr, 1},
+    {"RoundsGradientsToHalf", kPrior, "precision",
+     [](PairInputs& inputs, bool) {
+       for (Tensor& table : inputs.tables)
+         if (table.scalar_type() == torch::kFloat && table.requires_grad())
+           table.register_hook(
+               [](const Tensor& gradient) { return gradient.to(torch::kHalf).to(torch::kFloat); });
+     },
+     nullptr, 12},
+    {"HasNoGradientThroughLogSums", kCausal, "gradients-against-reference", nullptr,
+     [](const Plan&, const PairInputs&, AttentionResult& result) {
+       for (Tensor& log_sum : result.log_sums) log_sum = log_sum.detach();
+     },
+     1},
+    {"WrongGradientUnderPadding", kAlibi, "gradients-against-reference", nullptr,
+     [](const Plan&, const PairInputs& inputs, AttentionResult& result) {
+       if (inputs.key_mask.defined() && inputs.key_mask.any().item<bool>())
+         result.output = result.output.detach() + 1.001 * (result.output - result.output.detach());
+     },
+     1},
+    {"AddsInAnotherOrderWhenSkipping", kCausal, "skipping", nullptr,
+     [](const Plan&, const PairInputs& inputs, AttentionResult& result) {
+       if (inputs.skip) result.output = result.output * (1 + std::numeric_limits<float>::epsilon());
+     },
+     1},
+    {"SkipsTilesThatAreOnlyFar", "mask = causal ; score = s - 0.001 * d", "skipping", nullptr,
+     [](const Plan&, const PairInputs& inputs, AttentionResult& result) {
+       if (inputs.skip && inputs.value.size(2) > 96)
+         replace_by("mask = 0 <= d < 96 ; score = s - 0.001 * d", inputs, result);
+     },
+     1},
+    {"IgnoresLists", kCausal, "lists", [](PairInputs& inputs, bool) { inputs.lists.reset(); }, nullptr, 1},
+    {"TakesTheListOfTheFirstHead", kCausal, "lists",
+     [](PairInputs& inputs, bool) {
+       if (!inputs.lists || inputs.lists->starts.size(1) == 1) return;
+       inputs.lists->starts = inputs.lists->starts.narrow(1, 0, 1).contiguous();
+     },
+     nullptr, 2},
+    {"LosesKeysBehindTheFirstTile", "weights = softmax(s)", "sizes",
+     [](PairInputs& inputs, bool) {
+       if (inputs.value.size(2) <= 256) return;
+       inputs.keys[0] = inputs.keys[0].narrow(2, 0, 256);
+       inputs.value = inputs.value.narrow(2, 0, 256);
+     },
+     nullptr, 1},
+    {"ReadsTheLastFeatureTwice", kCausal, "sizes",
+     [](PairInputs& inputs, bool) {
+       const int64_t width = inputs.queries[0].size(3);
+       if (width % 16 != 13) return;  // the rest of a vector, which no other case has
+       inputs.queries[0] = torch::cat({inputs.queries[0], inputs.queries[0].narrow(3, width - 1, 1)}, 3);
+       inputs.keys[0] = torch::cat({inputs.keys[0], inputs.keys[0].narrow(3, width - 1, 1)}, 3);
+     },
+     nullptr, 1},
 };
 
 Subject subject_of(const Fault& fault) {

@@ -35,4 +35,11 @@ std::string finite_gradients(const Subject& subject, const Case& c);
 std::string deterministic(const Subject& subject, const Case& c);
 std::string threads(const Subject& subject, const Case& c);
 
+// properties_paths.cc: the implementation beside the reference
+std::string precision(const Subject& subject, const Case& c);
+std::string gradients_against_reference(const Subject& subject, const Case& c);
+std::string skipping(const Subject& subject, const Case& c);
+std::string lists(const Subject& subject, const Case& c);
+std::string sizes(const Subject& subject, const Case& c);
+
 }  // namespace saccade::properties

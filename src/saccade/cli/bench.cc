@@ -8,6 +8,7 @@
 #include "saccade/cli/command.h"
 #include "saccade/cli/formula_options.h"
 #include "saccade/cli/output.h"
+#include "saccade/cli/path_option.h"
 
 namespace saccade {
 namespace {
@@ -16,7 +17,7 @@ struct Options {
   FormulaOptions formula;
   bench::ComparisonOptions comparison;
   bool forward = false, train = false, decode = false;
-  std::string dtype = "float", path = "automatic";
+  std::string dtype = "float";
   int threads = 0;
   bool json = false;
   bool targets = false;
@@ -24,8 +25,6 @@ struct Options {
   int64_t processes = 3;
 };
 
-const std::map<std::string, Path> kPaths = {
-    {"automatic", Path::automatic}, {"reference", Path::reference}, {"fused", Path::fused}};
 const std::map<std::string, at::ScalarType> kDtypes = {
     {"float", at::kFloat}, {"double", at::kDouble}, {"bfloat16", at::kBFloat16}, {"half", at::kHalf}};
 
@@ -44,7 +43,6 @@ ExitCode compare(const Options& options) {
     comparison.formulas.push_back({.name = file, .set = parse_overrides(options.formula.set)});
   for (const bench::FormulaSource& source : comparison.formulas) load(source);
   comparison.dtype = kDtypes.at(options.dtype);
-  comparison.path = kPaths.at(options.path);
   comparison.tasks.clear();
   if (options.forward) comparison.tasks.push_back(bench::Task::forward);
   if (options.train) comparison.tasks.push_back(bench::Task::training);
@@ -118,9 +116,7 @@ Work declare_bench(CLI::App& app) {
   app.add_option("--dtype", options->dtype, "float, double, bfloat16 or half")
       ->check(CLI::IsMember({"float", "double", "bfloat16", "half"}))
       ->capture_default_str();
-  app.add_option("--path", options->path, "Which of our paths: automatic, reference or fused")
-      ->check(CLI::IsMember({"automatic", "reference", "fused"}))
-      ->capture_default_str();
+  declare_path(app, comparison.path);
   app.add_option("--rivals", comparison.rivals, "Which rivals; all that compute the same by default")
       ->delimiter(',');
   app.add_option("--threads", options->threads, "Threads for all; torch's choice by default")

@@ -7,6 +7,7 @@
 #include "saccade/cli/command.h"
 #include "saccade/cli/formula_options.h"
 #include "saccade/cli/output.h"
+#include "saccade/cli/path_option.h"
 #include "saccade/formula/mechanisms.h"
 
 namespace saccade {
@@ -17,6 +18,7 @@ struct Options {
   bool all = false;
   std::vector<std::string> only;
   std::string only_case;
+  Path path = Path::automatic;
   bool list = false;
   bool brief = false;
   bool json = false;
@@ -31,20 +33,21 @@ std::string rerun_command(const Options& options, const std::string& file, const
   std::string command = fmt::format("saccade check {} --only {}", file, result.name);
   if (result.failing) command += " --case " + to_string(*result.failing);
   for (const std::string& pair : options.formula.set) command += " --set " + pair;
+  if (options.path != Path::automatic) command += fmt::format(" --path {}", name_of(options.path));
   return command;
 }
 
 void show(const Options& options, const std::string& file, const CheckResult& result) {
   switch (result.outcome) {
     case Outcome::passed:
-      print("  {:<7}{:<20} {} ({})\n", word(result.outcome), result.name, result.promise,
+      print("  {:<7}{:<28} {} ({})\n", word(result.outcome), result.name, result.promise,
             plural(result.cases, "case"));
       break;
     case Outcome::not_applicable:
-      print("  {:<7}{:<20} {}\n", word(result.outcome), result.name, result.detail);
+      print("  {:<7}{:<28} {}\n", word(result.outcome), result.name, result.detail);
       break;
     case Outcome::failed:
-      print("  {:<7}{:<20} {}\n", word(result.outcome), result.name, result.promise);
+      print("  {:<7}{:<28} {}\n", word(result.outcome), result.name, result.promise);
       print("           {}\n", result.detail);
       if (result.failing) print("           smallest case: {}\n", describe(*result.failing));
       print("           again: {}\n", rerun_command(options, file, result));
@@ -75,7 +78,8 @@ bool check_one(const Options& options, const std::string& file, Json& report) {
       show(options, file, result);
     if (talk) flush_output();
   };
-  const std::vector<CheckResult> results = run_conformance({.formula = formula}, conformance);
+  const std::vector<CheckResult> results =
+      run_conformance({.formula = formula, .make = standard_maker(options.path)}, conformance);
   int64_t counts[3] = {0, 0, 0};
   Json checks = Json::array();
   for (const CheckResult& result : results) {
@@ -130,6 +134,7 @@ Work declare_check(CLI::App& app) {
   app.add_option("--case", options->only_case,
                  "Run this case instead of the table, as printed after a failure")
       ->type_name("CASE");
+  declare_path(app, options->path);
   app.add_flag("--brief", options->brief, "Print one line per formula, and failures");
   app.add_flag("--list", options->list, "List the checks");
   app.add_flag("--json", options->json, "Print JSON");

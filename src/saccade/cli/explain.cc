@@ -6,6 +6,7 @@
 #include "saccade/cli/command.h"
 #include "saccade/cli/formula_options.h"
 #include "saccade/cli/output.h"
+#include "saccade/cli/path_option.h"
 
 namespace saccade {
 namespace {
@@ -13,12 +14,13 @@ namespace {
 struct Options {
   FormulaOptions formula;
   ExplainOptions explain;
+  Path path = Path::automatic;
   bool json = false;
 };
 
 ExitCode run(const Options& options) {
   const Formula formula = options.formula.load(options.formula.files.front());
-  const PathChoice path = choose_path(formula);
+  const PathChoice path = choose_path(formula, options.path);
   if (options.json) {
     Json json = explain_json(formula, options.explain);
     json["path"] = {{"name", name_of(path.path)}, {"reason", path.reason}};
@@ -44,6 +46,7 @@ Work declare_explain(CLI::App& app) {
   app.add_option("--width", options->explain.width, "Width of a head, for costs")
       ->check(CLI::Range(int64_t{1}, int64_t{4096}))
       ->capture_default_str();
+  declare_path(app, options->path);
   app.add_flag("--program", options->explain.program, "List the instructions too");
   app.add_flag("--json", options->json, "Print JSON");
   return [options] { return run(*options); };

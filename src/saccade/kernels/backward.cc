@@ -9,6 +9,7 @@
 
 #include "saccade/base/error.h"
 #include "saccade/kernels/backward_tile.h"
+#include "saccade/kernels/denormals.h"
 #include "saccade/kernels/table_gradients.h"
 
 namespace saccade::kernels {
@@ -346,6 +347,7 @@ class Backward {
     std::atomic<int64_t> next{0};
 #pragma omp parallel num_threads(threads)
     {
+      const FlushDenormals flush;
       BackwardTile<Real> tile(context_, adjoint_slots_, gradients_);
       Real* mine = numbers + omp_get_thread_num() * each;
       tile.bind(mine);

@@ -11,6 +11,7 @@
 #include <numeric>
 
 #include "saccade/base/error.h"
+#include "saccade/kernels/denormals.h"
 #include "saccade/kernels/forward_tile.h"
 #include "saccade/kernels/key_store.h"
 
@@ -53,6 +54,7 @@ class Forward {
     std::atomic<int64_t> next{0};
 #pragma omp parallel num_threads(threads)
     {
+      const FlushDenormals flush;
       ForwardTile<Real> tile(context_);
       Real* mine = numbers + omp_get_thread_num() * each;
       tile.bind(mine);

@@ -28,14 +28,17 @@ template <Op op, class Real>
 void apply_strip(const ApplyTask<Real>& task) {
   const Tag<Real> d;
   const int64_t lanes = lanes_of<Real>();
+  // An operand that the operation does not have is x again, and walks as x does.
+  const int64_t y_step = task.y.rows ? task.y.step : task.x.step,
+                z_step = task.z.rows ? task.z.step : task.x.step;
   for (int64_t r = 0; r < task.rows; ++r) {
     const Real* x = task.x.rows[r];
     const Real* y = task.y.rows ? task.y.rows[r] : x;
     const Real* z = task.z.rows ? task.z.rows[r] : x;
     Real* out = task.out + r * task.out_stride;
     for (int64_t c = 0; c < task.width; c += lanes)
-      hn::StoreU(vector_apply<op>(d, hn::LoadU(d, x + c * task.x.step), hn::LoadU(d, y + c * task.y.step),
-                                  hn::LoadU(d, z + c * task.z.step)),
+      hn::StoreU(vector_apply<op>(d, hn::LoadU(d, x + c * task.x.step), hn::LoadU(d, y + c * y_step),
+                                  hn::LoadU(d, z + c * z_step)),
                  d, out + c);
   }
 }

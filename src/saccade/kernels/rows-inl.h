@@ -65,12 +65,34 @@ void widen(const void* source, Storage storage, int64_t stride, int64_t width, R
 
 template <class Real>
 void narrow(const Real* source, Storage storage, int64_t stride, int64_t width, void* out) {
+  const Tag<Real> d;
+  const int64_t lanes = lanes_of<Real>();
   int64_t k = 0;
-  if (stride == 1 && (storage == Storage::float32 || storage == Storage::float64)) {
-    const Tag<Real> d;
-    const int64_t lanes = lanes_of<Real>();
+  if (stride == 1 && (storage == Storage::float32 || storage == Storage::float64))
     for (; k + lanes <= width; k += lanes)
       hn::StoreU(hn::LoadU(d, source + k), d, static_cast<Real*>(out) + k);
+  if constexpr (sizeof(Real) == 4) {
+    if (stride == 1 && storage == Storage::bfloat16) {
+      // To nearest, ties to even; NaN stays NaN.
+      const hn::RebindToUnsigned<decltype(d)> bits;
+      const hn::Rebind<uint16_t, decltype(d)> half;
+      for (; k + lanes <= width; k += lanes) {
+        const auto value = hn::LoadU(d, source + k);
+        const auto all = hn::BitCast(bits, value);
+        const auto odd = hn::And(hn::ShiftRight<16>(all), hn::Set(bits, 1u));
+        const auto rounded = hn::Add(all, hn::Add(odd, hn::Set(bits, 0x7fffu)));
+        const auto quiet = hn::Or(all, hn::Set(bits, 0x400000u));
+        const auto chosen = hn::IfThenElse(hn::RebindMask(bits, hn::IsNaN(value)), quiet, rounded);
+        const hn::RebindToSigned<decltype(d)> whole;
+        hn::StoreU(hn::DemoteTo(half, hn::BitCast(whole, hn::ShiftRight<16>(chosen))), half,
+                   static_cast<uint16_t*>(out) + k);
+      }
+    }
+    if (stride == 1 && storage == Storage::float16) {
+      const hn::Rebind<hwy::float16_t, decltype(d)> half;
+      for (; k + lanes <= width; k += lanes)
+        hn::StoreU(hn::DemoteTo(half, hn::LoadU(d, source + k)), half, static_cast<hwy::float16_t*>(out) + k);
+    }
   }
   for (; k < width; ++k) store_number(source[k], out, storage, k * stride);
 }

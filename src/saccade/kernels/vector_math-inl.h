@@ -93,6 +93,8 @@ HWY_INLINE hn::Vec<D> vector_apply(D d, hn::Vec<D> x, hn::Vec<D> y, hn::Vec<D> z
   constexpr bool single = sizeof(Real) == 4;
   const auto one = hn::Set(d, Real{1}), zero = hn::Zero(d);
   const auto truth = [&](auto condition) HWY_ATTR { return hn::IfThenElseZero(condition, one); };
+  // A NaN differs from everything; Ne does not say so on every machine.
+  const auto differ = [](hn::Vec<D> a, hn::Vec<D> b) HWY_ATTR { return hn::Not(hn::Eq(a, b)); };
   if constexpr (op == Op::add)
     return hn::Add(x, y);
   else if constexpr (op == Op::subtract)
@@ -118,11 +120,11 @@ HWY_INLINE hn::Vec<D> vector_apply(D d, hn::Vec<D> x, hn::Vec<D> y, hn::Vec<D> z
   else if constexpr (op == Op::equal)
     return truth(hn::Eq(x, y));
   else if constexpr (op == Op::not_equal)
-    return truth(hn::Ne(x, y));
+    return truth(differ(x, y));
   else if constexpr (op == Op::logical_and)
-    return truth(hn::And(hn::Ne(x, zero), hn::Ne(y, zero)));
+    return truth(hn::And(differ(x, zero), differ(y, zero)));
   else if constexpr (op == Op::logical_or)
-    return truth(hn::Or(hn::Ne(x, zero), hn::Ne(y, zero)));
+    return truth(hn::Or(differ(x, zero), differ(y, zero)));
   else if constexpr (op == Op::logical_not)
     return truth(hn::Eq(x, zero));
   else if constexpr (op == Op::abs)
@@ -142,7 +144,7 @@ HWY_INLINE hn::Vec<D> vector_apply(D d, hn::Vec<D> x, hn::Vec<D> y, hn::Vec<D> z
   else if constexpr (op == Op::relu)
     return hn::IfThenElse(hn::Or(hn::Gt(x, zero), hn::IsNaN(x)), x, zero);
   else if constexpr (op == Op::where)
-    return hn::IfThenElse(hn::Ne(x, zero), y, z);
+    return hn::IfThenElse(hn::Eq(x, zero), z, y);
   // Double is for checking gradients: the scalar library is exact, and fast enough.
   else if constexpr (!single)
     return lane_by_lane<op>(d, x, y, z);
