@@ -10,6 +10,7 @@
 #include "saccade/base/error.h"
 #include "saccade/kernels/backward_tile.h"
 #include "saccade/kernels/denormals.h"
+#include "saccade/kernels/score_bound.h"
 #include "saccade/kernels/table_gradients.h"
 
 namespace saccade::kernels {
@@ -40,6 +41,7 @@ class Backward {
     prepare_slots(adjoint_slots_);
     if (wants_chain()) prepare_slots(chain_slots_);
     lay_out();
+    bound_ = std::make_unique<ScoreBound<Real>>(context_, options_.epsilon);
     const int64_t pairs = shape_.batch * shape_.key_heads;
     for (int64_t first = 0; first < pairs; first += wave_) run_wave(first, std::min(wave_, pairs - first));
   }
@@ -411,8 +413,22 @@ class Backward {
       const Range queries{query, std::min(query + kBackwardQueries, shape_.queries)};
       TileState state = plan_.masked ? TileState::mixed : TileState::full;
       if (options_.skip) state = tile.map().state(mask, queries, key_range);
-      if (state != TileState::empty) tile.run(head, queries, keys, state, options_.skip);
+      if (state == TileState::empty) continue;
+      if (bound_->enabled() &&
+          bound_->negligible(head.batch, head.head, queries, key_range, lowest_log_sums(head, queries)))
+        continue;
+      tile.run(head, queries, keys, state, options_.skip);
     }
+  }
+
+  // A log-sum is at least the largest argument of its row.
+  std::vector<Real> lowest_log_sums(const BackwardQueries<Real>& head, Range queries) const {
+    std::vector<Real> lowest;
+    for (size_t term = 0; term < plan_.terms.size(); ++term) {
+      const Real* sums = head.log_sums + static_cast<int64_t>(term) * shape_.queries;
+      lowest.push_back(*std::min_element(sums + queries.begin, sums + queries.end));
+    }
+    return lowest;
   }
 
   void store_keys(const BackwardKeys<Real>& keys, int64_t pair) const {
@@ -625,6 +641,7 @@ class Backward {
   SlotTable<Real> adjoint_slots_, chain_slots_;
   const Primitives<Real>& code_;
 
+  std::unique_ptr<ScoreBound<Real>> bound_;
   int64_t head_size_ = 0, part_size_ = 0, chunks_ = 1, wave_ = 1;
   std::vector<int64_t> strip_offsets_, row_offsets_, query_sums_, target_sums_, key_sums_;
   int64_t gradient_strips_ = 0, gradient_rows_ = 0, log_sums_ = 0, deltas_ = 0, value_sums_ = 0;

@@ -27,6 +27,7 @@ BackwardTile<Real>::BackwardTile(const CallContext<Real>& context, const SlotTab
       forward_program_(context.plan.forward),
       adjoint_program_(context.plan.adjoint),
       in_place_(in_place_terms(context.plan)),
+      direct_(direct_terms(context.plan)),
       scores_(context.plan.products.size()),
       arguments_(context.plan.terms.size()),
       argument_gradients_(context.plan.terms.size()),
@@ -157,6 +158,8 @@ void BackwardTile<Real>::weigh_strip(const BackwardQueries<Real>& queries, const
   if (!columns.empty()) {
     const size_t products = scores_.size();
     for (size_t product = 0; product < products; ++product) streams_[product] = scores_[product] + shift;
+    for (size_t term = 0; term < plan_.terms.size(); ++term)
+      if (direct_[term]) forward_program_.direct(plan_.terms[term].argument, arguments_[term] + shift);
     if (runs_program_) forward_program_.run(place, columns, forward_slots_, context_.inputs, streams_.data());
     if (state == TileState::mixed && !(plan_.band.exact && !keys.picked))
       mask_program_.run(place, columns, mask_slots_, context_.inputs, streams_.data());
@@ -167,7 +170,7 @@ void BackwardTile<Real>::weigh_strip(const BackwardQueries<Real>& queries, const
         argument =
             (in_place_[index] ? scores_[static_cast<size_t>(term.argument.index)] : arguments_[index]) +
             shift;
-        if (!in_place_[index])
+        if (!in_place_[index] && !direct_[index])
           code_.copy(forward_program_.output(term.argument), rows, columns.begin, columns.end, argument);
         hide(keys, state, place, columns, term.norm == Op::softmax ? kMinusInfinity<Real> : Real{0},
              argument);

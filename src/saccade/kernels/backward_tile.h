@@ -73,7 +73,7 @@ class BackwardTile {
   const Primitives<Real>& code_;
   TileMap<Real> map_;
   TileProgram<Real> mask_program_, forward_program_, adjoint_program_;
-  std::vector<bool> in_place_;
+  std::vector<bool> in_place_, direct_;
   bool runs_program_ = true, runs_adjoint_ = true;
   bool all_softmax_ = true;
   int64_t size_ = 0;

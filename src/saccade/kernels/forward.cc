@@ -14,6 +14,7 @@
 #include "saccade/kernels/denormals.h"
 #include "saccade/kernels/forward_tile.h"
 #include "saccade/kernels/key_store.h"
+#include "saccade/kernels/score_bound.h"
 
 namespace saccade::kernels {
 namespace {
@@ -86,6 +87,7 @@ class Forward {
   void run_dense() {
     const Shape& shape = inputs_.shape;
     KeyStore<Real> store(context_);
+    const ScoreBound<Real> bound(context_, options_.epsilon);
     const int64_t tiles = (shape.queries + kTileRows - 1) / kTileRows, pairs = shape.batch * shape.key_heads;
     // The longest tiles first, so that no thread is left with a long one at the end.
     std::vector<int64_t> order(static_cast<size_t>(tiles));
@@ -103,13 +105,34 @@ class Forward {
         tile.begin(pair / shape.key_heads, head, 1, queries);
         Range keys = options_.skip ? map.keys_of(queries) : Range{0, shape.keys};
         KeyBlock<Real> block;
-        for (int64_t key = keys.begin / kTileKeys * kTileKeys; key < keys.end; key += kTileKeys) {
-          store.fill(block, pair, key, std::min(kTileKeys, shape.keys - key));
+        for (int64_t key : key_order(keys, queries)) {
+          const int64_t size = std::min(kTileKeys, shape.keys - key);
+          if (bound.negligible(pair / shape.key_heads, head, queries, {key, key + size},
+                               bound.enabled() ? tile.lowest_maxima() : std::vector<Real>{})) {
+            ++tiles_;
+            ++negligible_;
+            continue;
+          }
+          store.fill(block, pair, key, size);
           add(tile, block, queries);
         }
         tile.finish(outputs_);
       });
     }
+  }
+
+  // The beginnings of the key blocks of a range. With an epsilon the nearest come first: where weights decay
+  // with the distance, the largest are known early and the rest can be left out.
+  std::vector<int64_t> key_order(Range keys, Range queries) const {
+    std::vector<int64_t> order;
+    for (int64_t key = keys.begin / kTileKeys * kTileKeys; key < keys.end; key += kTileKeys)
+      order.push_back(key);
+    if (options_.epsilon > 0) {
+      const int64_t diagonal = queries.begin + inputs_.shape.offset - inputs_.shape.first_key - kTileKeys / 2;
+      std::ranges::stable_sort(
+          order, [&](int64_t a, int64_t b) { return std::abs(a - diagonal) < std::abs(b - diagonal); });
+    }
+    return order;
   }
 
   Range queries_of(int64_t tile) const {

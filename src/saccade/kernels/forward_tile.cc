@@ -50,6 +50,17 @@ std::vector<bool> in_place_terms(const KernelPlan& plan) {
   return result;
 }
 
+std::vector<bool> direct_terms(const KernelPlan& plan) {
+  std::vector<bool> result;
+  for (const Term& term : plan.terms) {
+    int readers = 0;
+    for (const Operand& output : plan.forward.outputs)
+      readers += output.kind == Operand::Kind::reg && output.index == term.argument.index;
+    result.push_back(term.norm && term.argument.kind == Operand::Kind::reg && readers == 1);
+  }
+  return result;
+}
+
 bool reads_outputs(const KernelPlan& plan, const std::vector<bool>& in_place, bool coefficients) {
   for (size_t index = 0; index < plan.terms.size(); ++index)
     if (!in_place[index] || plan.terms[index].inside || (coefficients && !plan.terms[index].unit))
@@ -66,6 +77,7 @@ ForwardTile<Real>::ForwardTile(const CallContext<Real>& context)
       mask_program_(context.plan.mask),
       forward_program_(context.plan.forward),
       in_place_(in_place_terms(context.plan)),
+      direct_(direct_terms(context.plan)),
       queries_(context.inputs.queries.size()),
       scores_(context.plan.products.size()),
       weights_(context.plan.terms.size()),
@@ -280,6 +292,9 @@ void ForwardTile<Real>::weigh_strip(const KeyBlock<Real>& block, TileState state
   const StripPlace place{&rows_[static_cast<size_t>(first_row)], rows, block.first, block.picked};
   for (size_t product = 0; product < scores_.size(); ++product)
     streams_[product] = scores_[product] + strip_row * kTileStride;
+  for (size_t term = 0; term < plan_.terms.size(); ++term)
+    if (direct_[term])
+      forward_program_.direct(plan_.terms[term].argument, weights_[term] + strip_row * kTileStride);
   if (runs_program_) forward_program_.run(place, columns, forward_slots_, context_.inputs, streams_.data());
   if (state == TileState::mixed && !(plan_.band.exact && !block.picked))
     mask_program_.run(place, columns, mask_slots_, context_.inputs, streams_.data());
@@ -287,7 +302,7 @@ void ForwardTile<Real>::weigh_strip(const KeyBlock<Real>& block, TileState state
     const Term& term = plan_.terms[index];
     Real* tile = (in_place_[index] ? scores_[static_cast<size_t>(term.argument.index)] : weights_[index]) +
                  strip_row * kTileStride;
-    if (!in_place_[index])
+    if (!in_place_[index] && !direct_[index])
       code_.copy(forward_program_.output(term.norm ? term.argument : term.coefficient), rows, columns.begin,
                  columns.end, tile);
     hide(block, state, place, columns, term.norm == Op::softmax ? kMinusInfinity<Real> : Real{0}, tile);
@@ -306,6 +321,15 @@ void ForwardTile<Real>::weigh_strip(const KeyBlock<Real>& block, TileState state
     if (term.inside)
       code_.weigh(forward_program_.output(term.coefficient), rows, columns.begin, columns.end, tile);
   }
+}
+
+template <class Real>
+std::vector<Real> ForwardTile<Real>::lowest_maxima() const {
+  std::vector<Real> lowest;
+  for (size_t term = 0; term < plan_.terms.size(); ++term)
+    lowest.push_back(
+        *std::min_element(maxima_ + term * kTileRows, maxima_ + term * kTileRows + rows_.size()));
+  return lowest;
 }
 
 template <class Real>

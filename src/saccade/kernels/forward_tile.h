@@ -64,6 +64,9 @@ struct CallContext {
 // Per term: whether its argument is a product that nothing else reads, so that the weights may take its
 // place.
 std::vector<bool> in_place_terms(const KernelPlan& plan);
+// Per term: whether its argument is computed by the program into a register of its own, which may then be the
+// tile of the weights.
+std::vector<bool> direct_terms(const KernelPlan& plan);
 // Whether a strip needs anything that the forward program computes; `coefficients`: also those of rows.
 bool reads_outputs(const KernelPlan& plan, const std::vector<bool>& in_place, bool coefficients);
 
@@ -83,6 +86,9 @@ class ForwardTile {
   void add(const KeyBlock<Real>& block, TileState state, bool clip);
   // Writes outputs and log-sums.
   void finish(const ForwardOutputs& outputs);
+
+  // Per term, the smallest of the rows' maxima so far.
+  std::vector<Real> lowest_maxima() const;
 
   // The state between two blocks, to be continued elsewhere.
   int64_t state_size() const;
@@ -111,7 +117,7 @@ class ForwardTile {
   const Primitives<Real>& code_;
   TileMap<Real> map_;
   TileProgram<Real> mask_program_, forward_program_;
-  std::vector<bool> in_place_;  // per term
+  std::vector<bool> in_place_, direct_;  // per term
   bool runs_program_ = true;
   std::vector<TileRow> rows_;
   SlotsOfHead<Real> mask_slots_, forward_slots_;

@@ -52,12 +52,14 @@ void widen(const void* source, Storage storage, int64_t stride, int64_t width, R
         hn::StoreU(hn::BitCast(d, hn::ShiftLeft<16>(hn::PromoteTo(bits, hn::LoadU(narrow, row + k)))), d,
                    out + k);
     }
+#if HWY_TARGET != HWY_SCALAR && HWY_TARGET != HWY_EMU128  // there infinity and NaN would become numbers
     if (stride == 1 && storage == Storage::float16) {
       const hn::Rebind<hwy::float16_t, decltype(d)> narrow;
       const auto* row = static_cast<const hwy::float16_t*>(source);
       for (; k + lanes <= width; k += lanes)
         hn::StoreU(hn::PromoteTo(d, hn::LoadU(narrow, row + k)), d, out + k);
     }
+#endif
   }
   for (; k < width; ++k) out[k] = load_number<Real>(source, storage, k * stride);
   for (; k % lanes != 0; ++k) out[k] = 0;

@@ -1,4 +1,4 @@
-// Interval arithmetic over the mask's few instructions.
+// The band answers most questions; interval arithmetic over the mask's few instructions the rest.
 #include "saccade/kernels/tile_map.h"
 
 #include <algorithm>
@@ -35,36 +35,8 @@ TileState TileMap<Real>::state(const Slots<Real>& slots, Range queries, Range ke
     if (last.end <= keys.begin || first.begin >= keys.end) return TileState::empty;
     return first.end >= keys.end && last.begin <= keys.begin ? TileState::full : TileState::mixed;
   }
-  const Program& program = plan_.mask;
-  const Graph& graph = plan_.plan.graph;
-  const Stage& stage = program.stage(Rate::tile);
-  registers_.resize(static_cast<size_t>(stage.registers));
-  const auto value = [&](const Operand& operand) -> Interval {
-    switch (operand.kind) {
-      case Operand::Kind::none:
-        return {};
-      case Operand::Kind::immediate:
-        return Interval::point(static_cast<double>(static_cast<Real>(operand.value)));
-      case Operand::Kind::reg:
-        return registers_[static_cast<size_t>(operand.index)];
-      case Operand::Kind::slot:
-        return slots.range(operand.index, queries, keys);
-      case Operand::Kind::stream:
-        return Interval::everything();
-    }
-    return Interval::everything();
-  };
-  for (const Instruction& instruction : stage.code) {
-    const Node& node = graph[instruction.node];
-    Interval result = node.type == Type::boolean ? Interval{0, 1} : Interval::everything();
-    if (instruction.op != Op::read) {
-      const Interval operands[3] = {value(instruction.args[0]), value(instruction.args[1]),
-                                    value(instruction.args[2])};
-      result = bound_operation(graph, node, operands);
-    }
-    registers_[static_cast<size_t>(instruction.result)] = result;
-  }
-  const Interval mask = value(program.outputs[0]);
+  machine_.run(slots, queries, keys);
+  const Interval mask = machine_.value(plan_.mask.outputs[0]);
   return mask.always_false() ? TileState::empty : mask.always_true() ? TileState::full : TileState::mixed;
 }
 

@@ -3,15 +3,16 @@
 // diagonals. A tile that is called empty or full is so for every pair.
 #pragma once
 
-#include "saccade/formula/bounds.h"
-#include "saccade/kernels/slots.h"
+#include "saccade/kernels/interval_machine.h"
+#include "saccade/kernels/kernel_plan.h"
 
 namespace saccade::kernels {
 
 template <class Real>
 class TileMap {
  public:
-  TileMap(const KernelPlan& plan, const Shape& shape) : plan_(plan), shape_(shape) {}
+  TileMap(const KernelPlan& plan, const Shape& shape)
+      : plan_(plan), shape_(shape), machine_(plan.plan.graph, plan.mask) {}
 
   // Keys that queries [begin, end) may look at at all.
   Range keys_of(Range queries) const;
@@ -24,7 +25,7 @@ class TileMap {
  private:
   const KernelPlan& plan_;
   Shape shape_;
-  std::vector<Interval> registers_;
+  IntervalMachine<Real> machine_;
 };
 
 }  // namespace saccade::kernels

@@ -8,7 +8,7 @@
 namespace saccade::kernels {
 namespace {
 
-constexpr int64_t kStretch = 128;  // columns that an instruction processes at once
+constexpr int64_t kStretch = 256;  // columns that an instruction processes at once
 constexpr int64_t kBroadcast = 16;
 
 bool same(const Operand& a, const Operand& b) {
@@ -42,6 +42,7 @@ TileProgram<Real>::TileProgram(const Program& program) : program_(&program) {
       if (step.args[index] < -1)
         step.args[index] = static_cast<int>(externals_.size()) - 2 - step.args[index];
   const size_t count = externals_.size() + persistent_.size();
+  bases_.resize(persistent_.size());
   pointers_.resize(count * kMostRows);
   widths_.assign(count, 1);
 }
@@ -66,8 +67,9 @@ int64_t TileProgram<Real>::size() const {
 template <class Real>
 void TileProgram<Real>::bind(Real* memory) {
   if (!memory) return;
-  registers_ = memory;
-  broadcasts_ = registers_ + static_cast<int64_t>(persistent_.size()) * kMostRows * kTileStride;
+  for (size_t reg = 0; reg < persistent_.size(); ++reg)
+    bases_[reg] = memory + static_cast<int64_t>(reg) * kMostRows * kTileStride + kTileMargin;
+  broadcasts_ = memory + static_cast<int64_t>(persistent_.size()) * kMostRows * kTileStride;
   gathered_ = broadcasts_ + static_cast<int64_t>(externals_.size()) * kMostRows * kBroadcast;
 }
 

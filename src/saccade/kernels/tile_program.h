@@ -39,6 +39,9 @@ class TileProgram {
   void run(const StripPlace& place, Range columns, const SlotsOfHead<Real>& slots, const Inputs& inputs,
            Real* const* streams);
 
+  // Lets the next run put an output that it computes at a strip of the caller's; other outputs stay inside.
+  void direct(const Operand& output, Real* strip) { bases_[static_cast<size_t>(output.index)] = strip; }
+
   // Where an output is, until the next run: in the layout of the strip.
   View<Real> output(const Operand& operand) const;
   bool has_steps() const { return !steps_.empty(); }
@@ -54,7 +57,7 @@ class TileProgram {
   void read(const Step& step, const StripPlace& place, Range columns, const SlotsOfHead<Real>& slots,
             const Inputs& inputs, Real* out);
   Real* register_row(int reg, int64_t row) const {
-    return registers_ + (reg * kMostRows + row) * kTileStride + kTileMargin;
+    return bases_[static_cast<size_t>(reg)] + row * kTileStride;
   }
 
   const Program* program_;
@@ -63,7 +66,7 @@ class TileProgram {
   std::vector<bool> persistent_;       // registers that hold an output, and so keep all columns
   std::vector<const Real*> pointers_;  // [external or register][row]
   std::vector<int64_t> widths_;        // the step of each
-  Real* registers_ = nullptr;
+  std::vector<Real*> bases_;           // of the registers
   Real* broadcasts_ = nullptr;
   Real* gathered_ = nullptr;
 };
