@@ -90,11 +90,13 @@ void narrow(const Real* source, Storage storage, int64_t stride, int64_t width, 
                    static_cast<uint16_t*>(out) + k);
       }
     }
+#if HWY_TARGET != HWY_SCALAR && HWY_TARGET != HWY_EMU128  // there it would round towards 0
     if (stride == 1 && storage == Storage::float16) {
       const hn::Rebind<hwy::float16_t, decltype(d)> half;
       for (; k + lanes <= width; k += lanes)
         hn::StoreU(hn::DemoteTo(half, hn::LoadU(d, source + k)), half, static_cast<hwy::float16_t*>(out) + k);
     }
+#endif
   }
   for (; k < width; ++k) store_number(source[k], out, storage, k * stride);
 }
