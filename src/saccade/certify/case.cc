@@ -97,12 +97,6 @@ constexpr Case kTileCases[] = {
      .seed = 10},
 };
 
-std::vector<Case> with_tiles(std::span<const Case> cases) {
-  std::vector<Case> result(cases.begin(), cases.end());
-  result.insert(result.end(), std::begin(kTileCases), std::end(kTileCases));
-  return result;
-}
-
 std::vector<Case> make_size_cases() {
   std::vector<Case> result;
   const auto add = [&](int64_t queries, int64_t keys) {
@@ -115,7 +109,8 @@ std::vector<Case> make_size_cases() {
   };
   // Each number of keys up to 70 occurs too: 29 and 71 have no common factor.
   for (int64_t queries = 1; queries <= 70; ++queries) add(queries, queries * 29 % 71);
-  for (const auto& [queries, keys] : {std::pair<int64_t, int64_t>{97, 101}, {127, 113}, {193, 257}})
+  for (const auto& [queries, keys] :
+       {std::pair<int64_t, int64_t>{97, 101}, {127, 113}, {211, 307}, {257, 223}})
     add(queries, keys);
   return result;
 }
@@ -125,12 +120,16 @@ std::vector<Case> make_size_cases() {
 std::span<const Case> conformance_cases() { return kCases; }
 
 std::span<const Case> cases_with_tiles() {
-  static const auto& cases = *new std::vector<Case>(with_tiles(kCases));
+  static const auto& cases = *[] {
+    auto* all = new std::vector<Case>(std::begin(kCases), std::end(kCases));
+    all->insert(all->end(), std::begin(kTileCases), std::end(kTileCases));
+    return all;
+  }();
   return cases;
 }
 
 std::span<const Case> size_cases() {
-  static const auto& cases = *new std::vector<Case>(with_tiles(make_size_cases()));
+  static const auto& cases = *new std::vector<Case>(make_size_cases());
   return cases;
 }
 

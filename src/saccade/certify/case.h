@@ -51,8 +51,8 @@ Case parse_case(std::string_view text);
 std::span<const Case> conformance_cases();
 // The same, and some of several hundred tokens: enough to reach every way in which a kernel divides its work.
 std::span<const Case> cases_with_tiles();
-// Every number of queries up to 70 and some primes beyond, with lengths and widths that fit no vector; then
-// those of several hundred tokens.
+// One head each, of every number of queries and of keys up to 70 and of some primes beyond, with widths that
+// fit no vector.
 std::span<const Case> size_cases();
 
 }  // namespace saccade

@@ -36,7 +36,7 @@ void apply_strip(const ApplyTask<Real>& task) {
     const Real* y = task.y.rows ? task.y.rows[r] : x;
     const Real* z = task.z.rows ? task.z.rows[r] : x;
     Real* out = task.out + r * task.out_stride;
-    for (int64_t c = 0; c < task.width; c += lanes)
+    for (int64_t c = task.begin; c < task.end; c += lanes)
       hn::StoreU(vector_apply<op>(d, hn::LoadU(d, x + c * task.x.step), hn::LoadU(d, y + c * y_step),
                                   hn::LoadU(d, z + c * z_step)),
                  d, out + c);

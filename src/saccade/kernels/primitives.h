@@ -61,7 +61,8 @@ template <class Real>
 struct ApplyTask {
   View<Real> x, y, z;
   Real* out;
-  int64_t out_stride, rows, width;  // the width is a multiple of the lanes
+  int64_t out_stride, rows;
+  int64_t begin, end;  // columns; their number is a multiple of the lanes
 };
 
 // A norm, tile after tile: turns arguments into numerators in place, and keeps per row what it divides by.

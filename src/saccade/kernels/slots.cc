@@ -152,7 +152,7 @@ void Slots<Real>::run_strip(const Inputs& inputs, Rate rate, int64_t first, int6
         return View<Real>{args[index] ? &args[index] : nullptr, steps[index]};
       };
       code.apply[static_cast<size_t>(instruction.op)](
-          {view(0), view(1), view(2), result, kStripLength, 1, width});
+          {view(0), view(1), view(2), result, kStripLength, 1, 0, width});
     }
     if (instruction.store >= 0)
       std::copy_n(result, count,

@@ -8,7 +8,6 @@
 namespace saccade::kernels {
 namespace {
 
-constexpr int64_t kStretch = 256;  // columns that an instruction processes at once
 constexpr int64_t kBroadcast = 16;
 
 bool same(const Operand& a, const Operand& b) {
@@ -29,20 +28,17 @@ TileProgram<Real>::TileProgram(const Program& program) : program_(&program) {
         step.args[index] = external(instruction.args[index]);
     steps_.push_back(step);
   }
-  persistent_.assign(static_cast<size_t>(stage.registers), false);
+  registers_ = static_cast<size_t>(stage.registers);
   for (const Operand& output : program.outputs) {
-    if (output.kind == Operand::Kind::reg)
-      persistent_[static_cast<size_t>(output.index)] = true;
-    else if (output.kind != Operand::Kind::none)
-      external(output);
+    if (output.kind != Operand::Kind::reg && output.kind != Operand::Kind::none) external(output);
   }
   // Registers are numbered after all externals.
   for (Step& step : steps_)
     for (size_t index = 0; index < 3; ++index)
       if (step.args[index] < -1)
         step.args[index] = static_cast<int>(externals_.size()) - 2 - step.args[index];
-  const size_t count = externals_.size() + persistent_.size();
-  bases_.resize(persistent_.size());
+  const size_t count = externals_.size() + registers_;
+  bases_.resize(registers_);
   pointers_.resize(count * kMostRows);
   widths_.assign(count, 1);
 }
@@ -60,59 +56,69 @@ int TileProgram<Real>::external(const Operand& operand) {
 template <class Real>
 int64_t TileProgram<Real>::size() const {
   const auto externals = static_cast<int64_t>(externals_.size());
-  return static_cast<int64_t>(persistent_.size()) * kMostRows * kTileStride +
+  return static_cast<int64_t>(registers_) * kMostRows * kTileStride +
          externals * kMostRows * (kBroadcast + kTileStride);
 }
 
 template <class Real>
 void TileProgram<Real>::bind(Real* memory) {
   if (!memory) return;
-  for (size_t reg = 0; reg < persistent_.size(); ++reg)
-    bases_[reg] = memory + static_cast<int64_t>(reg) * kMostRows * kTileStride + kTileMargin;
-  broadcasts_ = memory + static_cast<int64_t>(persistent_.size()) * kMostRows * kTileStride;
-  gathered_ = broadcasts_ + static_cast<int64_t>(externals_.size()) * kMostRows * kBroadcast;
+  const size_t externals = externals_.size();
+  for (size_t reg = 0; reg < registers_; ++reg)
+    set_register(reg, memory + static_cast<int64_t>(reg) * kMostRows * kTileStride + kTileMargin);
+  broadcasts_ = memory + static_cast<int64_t>(registers_) * kMostRows * kTileStride;
+  gathered_ = broadcasts_ + static_cast<int64_t>(externals) * kMostRows * kBroadcast;
+  for (size_t index = 0; index < externals; ++index)
+    if (externals_[index].kind == Operand::Kind::immediate)
+      repeat_in_all_rows(index, static_cast<Real>(externals_[index].value));
+}
+
+template <class Real>
+void TileProgram<Real>::set_register(size_t reg, Real* strip) {
+  bases_[reg] = strip;
+  for (int64_t r = 0; r < kMostRows; ++r)
+    pointers_[(externals_.size() + reg) * kMostRows + static_cast<size_t>(r)] = strip + r * kTileStride;
+}
+
+// One vector of the value, that all rows read again and again.
+template <class Real>
+void TileProgram<Real>::repeat_in_all_rows(size_t index, Real value) {
+  Real* vector = broadcasts_ + static_cast<int64_t>(index) * kMostRows * kBroadcast;
+  std::fill_n(vector, kBroadcast, value);
+  std::fill_n(&pointers_[index * kMostRows], kMostRows, vector);
+  widths_[index] = 0;
 }
 
 template <class Real>
 void TileProgram<Real>::resolve(const StripPlace& place, Range columns, const SlotsOfHead<Real>& slots,
                                 Real* const* streams) {
-  const int64_t lanes = primitives<Real>().lanes;
   for (size_t index = 0; index < externals_.size(); ++index) {
     const Operand& operand = externals_[index];
     const Real** rows = &pointers_[index * kMostRows];
+    if (operand.kind == Operand::Kind::stream) {
+      for (int64_t r = 0; r < place.rows; ++r) rows[r] = streams[operand.index] + r * kTileStride;
+      continue;
+    }
+    if (operand.kind != Operand::Kind::slot) continue;  // immediates are there since bind()
+    const Rate rate = slots[0]->rate(operand.index);
+    if ((rate == Rate::head || rate == Rate::constant) && slots.size() == 1) {
+      repeat_in_all_rows(index, *slots[0]->data(operand.index));
+      continue;
+    }
     for (int64_t r = 0; r < place.rows; ++r) {
       const TileRow& row = place.row[r];
-      Real* broadcast = broadcasts_ + (static_cast<int64_t>(index) * kMostRows + r) * kBroadcast;
-      const auto repeat = [&](Real value) {
-        std::fill_n(broadcast, lanes, value);
-        rows[r] = broadcast;
+      const Real* data = slots[static_cast<size_t>(row.head)]->row_of(operand.index, row.query);
+      if (rate != Rate::column && rate != Rate::diagonal) {
+        Real* vector = broadcasts_ + (static_cast<int64_t>(index) * kMostRows + r) * kBroadcast;
+        std::fill_n(vector, kBroadcast, *data);
+        rows[r] = vector;
         widths_[index] = 0;
-      };
-      switch (operand.kind) {
-        case Operand::Kind::immediate:
-          repeat(static_cast<Real>(operand.value));
-          break;
-        case Operand::Kind::stream:
-          rows[r] = streams[operand.index] + r * kTileStride;
-          break;
-        case Operand::Kind::slot: {
-          const Slots<Real>& source = *slots[static_cast<size_t>(row.head)];
-          const Real* data = source.row_of(operand.index, row.query);
-          const Rate rate = source.rate(operand.index);
-          if (rate != Rate::column && rate != Rate::diagonal) {
-            repeat(*data);
-          } else if (!place.picked) {
-            rows[r] = data + place.first_key;
-          } else {
-            Real* copy = gathered_ + (static_cast<int64_t>(index) * kMostRows + r) * kTileStride;
-            for (int64_t c = columns.begin; c < columns.end; ++c) copy[c] = data[place.picked[c]];
-            rows[r] = copy;
-          }
-          break;
-        }
-        case Operand::Kind::none:
-        case Operand::Kind::reg:
-          break;
+      } else if (!place.picked) {
+        rows[r] = data + place.first_key;
+      } else {
+        Real* copy = gathered_ + (static_cast<int64_t>(index) * kMostRows + r) * kTileStride;
+        for (int64_t c = columns.begin; c < columns.end; ++c) copy[c] = data[place.picked[c]];
+        rows[r] = copy;
       }
     }
   }
@@ -124,61 +130,36 @@ void TileProgram<Real>::run(const StripPlace& place, Range columns, const SlotsO
   if (idle() || columns.empty()) return;
   const Primitives<Real>& code = primitives<Real>();
   resolve(place, columns, slots, streams);
-  const size_t externals = externals_.size();
-  for (size_t reg = 0; reg < persistent_.size(); ++reg)
-    for (int64_t r = 0; r < place.rows; ++r)
-      pointers_[(externals + reg) * kMostRows + static_cast<size_t>(r)] =
-          register_row(static_cast<int>(reg), r);
-  std::array<std::array<const Real*, kMostRows>, 3> rows;
-  for (int64_t begin = columns.begin; begin < columns.end; begin += kStretch) {
-    const int64_t width = std::min(kStretch, columns.end - begin);
-    for (const Step& step : steps_) {
-      const auto result = static_cast<size_t>(step.instruction->result);
-      Real* out = register_row(step.instruction->result, 0) + (persistent_[result] ? begin : 0);
-      if (step.instruction->op == Op::read) {
-        read(step, place, {begin, begin + width}, slots, inputs, out);
-        continue;
-      }
-      std::array<View<Real>, 3> views;
-      for (size_t index = 0; index < 3; ++index) {
-        if (step.args[index] < 0) continue;
-        const auto arg = static_cast<size_t>(step.args[index]);
-        // A register that is no output is used from its first column on, in every stretch.
-        const bool short_lived = arg >= externals && !persistent_[arg - externals];
-        const int64_t shift = short_lived ? 0 : begin * widths_[arg];
-        for (int64_t r = 0; r < place.rows; ++r)
-          rows[index][static_cast<size_t>(r)] = pointers_[arg * kMostRows + static_cast<size_t>(r)] + shift;
-        views[index] = {rows[index].data(), widths_[arg]};
-      }
-      code.apply[static_cast<size_t>(step.instruction->op)](
-          {views[0], views[1], views[2], out, kTileStride, place.rows, width});
+  for (const Step& step : steps_) {
+    Real* out = bases_[static_cast<size_t>(step.instruction->result)];
+    if (step.instruction->op == Op::read) {
+      read(step, place, columns, slots, inputs, out);
+      continue;
     }
+    std::array<View<Real>, 3> views;
+    for (size_t index = 0; index < 3; ++index)
+      if (step.args[index] >= 0) views[index] = view(static_cast<size_t>(step.args[index]));
+    code.apply[static_cast<size_t>(step.instruction->op)](
+        {views[0], views[1], views[2], out, kTileStride, place.rows, columns.begin, columns.end});
   }
 }
 
 template <class Real>
 void TileProgram<Real>::read(const Step& step, const StripPlace& place, Range columns,
                              const SlotsOfHead<Real>& slots, const Inputs& inputs, Real* out) {
-  const size_t externals = externals_.size();
   const Table& table = inputs.tables[static_cast<size_t>(step.instruction->symbol)];
   for (int64_t r = 0; r < place.rows; ++r) {
     const Slots<Real>& source = *slots[static_cast<size_t>(place.row[r].head)];
     const Real* elements = table_data<Real>(table, source.batch(), source.head());
-    std::array<const Real*, 3> subscripts{};
-    std::array<int64_t, 3> steps{};
-    for (size_t index = 0; index < 3; ++index) {
-      if (step.args[index] < 0) continue;
-      const auto arg = static_cast<size_t>(step.args[index]);
-      const bool short_lived = arg >= externals && !persistent_[arg - externals];
-      subscripts[index] = pointers_[arg * kMostRows + static_cast<size_t>(r)] +
-                          (short_lived ? 0 : columns.begin * widths_[arg]);
-      steps[index] = widths_[arg];
-    }
-    for (int64_t c = 0; c < columns.size(); ++c) {
+    std::array<View<Real>, 3> subscripts;
+    for (size_t index = 0; index < 3; ++index)
+      if (step.args[index] >= 0) subscripts[index] = view(static_cast<size_t>(step.args[index]));
+    for (int64_t c = columns.begin; c < columns.end; ++c) {
       int64_t at = 0;
       for (size_t index = 0; index < 3; ++index)
-        if (subscripts[index])
-          at += table_place(subscripts[index][c * steps[index]], table.size[index], table.origin[index]) *
+        if (subscripts[index].rows)
+          at += table_place(subscripts[index].rows[r][c * subscripts[index].step], table.size[index],
+                            table.origin[index]) *
                 table.stride[index];
       out[r * kTileStride + c] = elements[at];
     }
@@ -194,7 +175,7 @@ View<Real> TileProgram<Real>::output(const Operand& operand) const {
     while (index < externals_.size() && !same(externals_[index], operand)) ++index;
     invariant(index < externals_.size(), "tile program: not one of its outputs");
   }
-  return {&pointers_[index * kMostRows], widths_[index]};
+  return view(index);
 }
 
 template class TileProgram<float>;

@@ -40,7 +40,7 @@ class TileProgram {
            Real* const* streams);
 
   // Lets the next run put an output that it computes at a strip of the caller's; other outputs stay inside.
-  void direct(const Operand& output, Real* strip) { bases_[static_cast<size_t>(output.index)] = strip; }
+  void direct(const Operand& output, Real* strip) { set_register(static_cast<size_t>(output.index), strip); }
 
   // Where an output is, until the next run: in the layout of the strip.
   View<Real> output(const Operand& operand) const;
@@ -56,14 +56,14 @@ class TileProgram {
   void resolve(const StripPlace& place, Range columns, const SlotsOfHead<Real>& slots, Real* const* streams);
   void read(const Step& step, const StripPlace& place, Range columns, const SlotsOfHead<Real>& slots,
             const Inputs& inputs, Real* out);
-  Real* register_row(int reg, int64_t row) const {
-    return bases_[static_cast<size_t>(reg)] + row * kTileStride;
-  }
+  void set_register(size_t reg, Real* strip);
+  void repeat_in_all_rows(size_t external, Real value);
+  View<Real> view(size_t index) const { return {&pointers_[index * kMostRows], widths_[index]}; }
 
   const Program* program_;
   std::vector<Operand> externals_;  // operands that are not registers
   std::vector<Step> steps_;
-  std::vector<bool> persistent_;       // registers that hold an output, and so keep all columns
+  size_t registers_ = 0;
   std::vector<const Real*> pointers_;  // [external or register][row]
   std::vector<int64_t> widths_;        // the step of each
   std::vector<Real*> bases_;           // of the registers
