@@ -182,21 +182,54 @@ class Forward {
   void run_listed() {
     const Shape& shape = inputs_.shape;
     const Lists& lists = inputs_.lists;
+    // Key tiles of whole panels are read from keys that are packed once; others are picked key by key.
+    const bool whole = lists.key_tile % context_.code.panel == 0;
     const KeyPacker<Real> packer(context_);
-    const int64_t tiles = (shape.queries + lists.query_tile - 1) / lists.query_tile;
-    for_units(shape.batch * shape.heads * tiles, packer.size() + kTileKeys,
-              [&](ForwardTile<Real>& tile, int64_t unit, Real* scratch) {
-                const int64_t batch = unit / (tiles * shape.heads), head = unit / tiles % shape.heads;
-                const int64_t number = tiles - 1 - unit % tiles;
-                const Range queries{number * lists.query_tile,
-                                    std::min((number + 1) * lists.query_tile, shape.queries)};
-                for (int64_t first = queries.begin; first < queries.end; first += kTileRows) {
-                  const Range part{first, std::min(first + kTileRows, queries.end)};
-                  tile.begin(batch, head, 1, part);
-                  walk_list(tile, packer, batch, head, number, part, scratch);
-                  tile.finish(outputs_);
-                }
-              });
+    KeyStore<Real> store(context_);
+    const int64_t tiles = (shape.queries + lists.query_tile - 1) / lists.query_tile,
+                  pairs = shape.batch * shape.key_heads, wave = whole ? store.capacity() : pairs;
+    for (int64_t first_pair = 0; first_pair < pairs; first_pair += wave) {
+      const int64_t members = std::min(wave, pairs - first_pair) * shape.group();
+      if (whole) store.pack(first_pair, members / shape.group());
+      for_units(members * tiles, packer.size() + kTileKeys,
+                [&](ForwardTile<Real>& tile, int64_t unit, Real* scratch) {
+                  const int64_t global = first_pair * shape.group() + unit / tiles,
+                                batch = global / shape.heads, head = global % shape.heads,
+                                number = tiles - 1 - unit % tiles;
+                  const Range queries{number * lists.query_tile,
+                                      std::min((number + 1) * lists.query_tile, shape.queries)};
+                  for (int64_t first = queries.begin; first < queries.end; first += kTileRows) {
+                    const Range part{first, std::min(first + kTileRows, queries.end)};
+                    tile.begin(batch, head, 1, part);
+                    if (whole)
+                      walk_tiles(tile, store, batch, head, number, part);
+                    else
+                      walk_list(tile, packer, batch, head, number, part, scratch);
+                    tile.finish(outputs_);
+                  }
+                });
+    }
+  }
+
+  // Runs of neighbouring key tiles, as blocks of neighbouring keys.
+  void walk_tiles(ForwardTile<Real>& tile, const KeyStore<Real>& store, int64_t batch, int64_t head,
+                  int64_t number, Range queries) {
+    const Shape& shape = inputs_.shape;
+    const Lists& lists = inputs_.lists;
+    const int32_t* starts = lists.starts + batch * lists.batch_stride + head * lists.head_stride;
+    const int64_t pair = batch * shape.key_heads + head / shape.group();
+    KeyBlock<Real> block;
+    for (int64_t entry = starts[number]; entry < starts[number + 1];) {
+      int64_t next = entry + 1;
+      while (next < starts[number + 1] && lists.keys[next] == lists.keys[next - 1] + 1) ++next;
+      const int64_t begin = lists.keys[entry] * lists.key_tile,
+                    end = std::min((lists.keys[next - 1] + 1) * lists.key_tile, shape.keys);
+      for (int64_t key = begin; key < end; key += kTileKeys) {
+        store.fill(block, pair, key, std::min(kTileKeys, end - key));
+        add(tile, block, queries);
+      }
+      entry = next;
+    }
   }
 
   // Blocks of picked keys; a key tile is picked key by key.
