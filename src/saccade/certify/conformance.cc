@@ -23,10 +23,12 @@ std::string run_guarded(const Check& check, const Subject& subject, const Case& 
   }
 }
 
-// Smaller values to try for a field, best first.
-std::vector<int64_t> smaller(int64_t value) {
+// Smaller values to try for a field, best first: leaps, or the one step that is left when no leap works.
+std::vector<int64_t> smaller(int64_t value, bool leaps) {
   std::vector<int64_t> result;
-  for (int64_t candidate : {int64_t{0}, int64_t{1}, int64_t{2}, value / 2, value - 1})
+  const std::vector<int64_t> candidates =
+      leaps ? std::vector<int64_t>{0, 1, 2, value / 2, value - value / 8} : std::vector<int64_t>{value - 1};
+  for (int64_t candidate : candidates)
     if (candidate >= 0 && candidate < value && std::ranges::find(result, candidate) == result.end())
       result.push_back(candidate);
   return result;
@@ -37,37 +39,36 @@ bool valid(const Case& c) {
          c.keys > 0 && c.head_dim > 0 && c.value_dim > 0 && c.seed > 0 && (!c.rotary || c.head_dim % 2 == 0);
 }
 
-// Every case that differs from `c` by one step towards something simpler. Lengths also shrink together,
-// because most checks want them to fit each other.
+// Every case that differs from `c` by one change towards something simpler, great changes first. Lengths also
+// shrink together, because most checks want them to fit each other.
 std::vector<Case> simpler_cases(const Case& c) {
   std::vector<Case> result;
-  const auto propose = [&](Case candidate) {
+  const auto propose = [&](const Case& candidate) {
     if (valid(candidate) && candidate != c) result.push_back(candidate);
   };
-  for (int64_t length : smaller(c.queries)) {
-    Case candidate = c;
-    candidate.keys -= c.queries - length;
-    candidate.queries = length;
-    propose(candidate);
-  }
-  for (int64_t heads : smaller(c.heads)) {
-    Case candidate = c;
-    candidate.heads = heads;
-    candidate.kv_heads = std::min(c.kv_heads, heads);
-    propose(candidate);
-  }
-  const auto each_field = [&](auto&& f) {
+  for (const bool leaps : {true, false}) {
+    for (int64_t length : smaller(c.queries, leaps)) {
+      Case candidate = c;
+      candidate.keys -= c.queries - length;
+      candidate.queries = length;
+      propose(candidate);
+    }
+    for (int64_t heads : smaller(c.heads, leaps)) {
+      Case candidate = c;
+      candidate.heads = heads;
+      candidate.kv_heads = std::min(c.kv_heads, heads);
+      propose(candidate);
+    }
     Case copy = c;
     Case::visit(copy, [&](std::string_view, int64_t& value) {
       const int64_t original = value;
-      for (int64_t candidate : smaller(original)) {
+      for (int64_t candidate : smaller(original, leaps)) {
         value = candidate;
-        f(copy);
+        propose(copy);
       }
       value = original;
     });
-  };
-  each_field(propose);
+  }
   return result;
 }
 
