@@ -208,12 +208,20 @@ void ForwardTile<Real>::add(const KeyBlock<Real>& block, TileState state, bool c
   for (int64_t first = 0; first < all; first += kSubRows) {
     const int64_t rows = std::min(kSubRows, all - first), strips = (rows + code_.rows - 1) / code_.rows;
     std::array<Range, kSubRows> ranges;
+    std::array<TileState, kSubRows> states;
     bool any = false;
     for (int64_t strip = 0; strip < strips; ++strip) {
       Range& range = ranges[static_cast<size_t>(strip)];
-      range = clip_band && !block.picked
-                  ? clip(block, first + strip * code_.rows, std::min(code_.rows, rows - strip * code_.rows))
-                  : Range{0, panels};
+      const int64_t row = first + strip * code_.rows, count = std::min(code_.rows, rows - strip * code_.rows);
+      range = clip_band && !block.picked ? clip(block, row, count) : Range{0, panels};
+      // A tile that is mixed may have strips that are not.
+      TileState& strip_state = states[static_cast<size_t>(strip)];
+      strip_state = state;
+      if (state == TileState::mixed && clip_band && !plan_.band.exact && !block.picked &&
+          mask_slots_.size() == 1)
+        strip_state =
+            map_.state(*mask_slots_[0], query_range(row, count), {block.first, block.first + block.count});
+      if (strip_state == TileState::empty) range = {0, 0};
       any |= !range.empty();
     }
     if (!any) continue;
@@ -234,7 +242,8 @@ void ForwardTile<Real>::add(const KeyBlock<Real>& block, TileState state, bool c
                           ranges[static_cast<size_t>(strip)].end * code_.panel};
       if (columns.empty()) continue;
       const int64_t row = strip * code_.rows;
-      weigh_strip(block, state, first + row, row, std::min(code_.rows, rows - row), columns);
+      weigh_strip(block, states[static_cast<size_t>(strip)], first + row, row,
+                  std::min(code_.rows, rows - row), columns);
     }
     // The weighted sums. Neighbouring strips with the same columns go together and share the values.
     for (size_t term = 0; term < plan_.terms.size(); ++term) {
