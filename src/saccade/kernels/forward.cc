@@ -63,31 +63,36 @@ class Forward {
     }
   }
 
+  // What the mask does to a block, for all heads of the tile.
+  TileState state_of(ForwardTile<Real>& tile, const KeyBlock<Real>& block, Range queries) {
+    if (!plan_.masked) return TileState::full;
+    if (!options_.skip || block.picked) return TileState::mixed;
+    const Range keys{block.first, block.first + block.count};
+    const TileState state = tile.map().state(*tile.mask_slots()[0], queries, keys);
+    for (size_t head = 1; head < tile.mask_slots().size(); ++head)
+      if (state != TileState::mixed && tile.mask_slots()[head] != tile.mask_slots()[0] &&
+          tile.map().state(*tile.mask_slots()[head], queries, keys) != state)
+        return TileState::mixed;
+    return state;
+  }
+
   // Adds one block unless the mask empties it.
   void add(ForwardTile<Real>& tile, const KeyBlock<Real>& block, Range queries) {
-    TileState state = TileState::mixed;
-    if (!plan_.masked) {
-      state = TileState::full;
-    } else if (options_.skip && !block.picked) {
-      const Range keys{block.first, block.first + block.count};
-      state = tile.map().state(*tile.mask_slots()[0], queries, keys);
-      for (size_t head = 1; head < tile.mask_slots().size(); ++head)
-        if (state != TileState::mixed && tile.mask_slots()[head] != tile.mask_slots()[0] &&
-            tile.map().state(*tile.mask_slots()[head], queries, keys) != state)
-          state = TileState::mixed;
-    }
+    const TileState state = state_of(tile, block, queries);
     ++tiles_;
-    if (state == TileState::empty) {
+    if (state == TileState::empty)
       ++empty_;
-      return;
-    }
-    tile.add(block, state, options_.skip);
+    else
+      tile.add(block, state, options_.skip);
   }
 
   void run_dense() {
     const Shape& shape = inputs_.shape;
     KeyStore<Real> store(context_);
     const ScoreBound<Real> bound(context_, options_.epsilon);
+    const bool merges = ForwardTile<Real>::merges(plan_, outputs_) && !bound.enabled();
+    const int64_t extra =
+        merges ? ForwardTile<Real>(context_).merged_size((shape.keys + kTileKeys - 1) / kTileKeys) : 0;
     const int64_t tiles = (shape.queries + kTileRows - 1) / kTileRows, pairs = shape.batch * shape.key_heads;
     // The longest tiles first, so that no thread is left with a long one at the end.
     std::vector<int64_t> order(static_cast<size_t>(tiles));
@@ -98,26 +103,45 @@ class Forward {
     for (int64_t first = 0; first < pairs; first += store.capacity()) {
       const int64_t count = std::min(store.capacity(), pairs - first);
       store.pack(first, count);
-      for_units(count * shape.group() * tiles, 0, [&](ForwardTile<Real>& tile, int64_t unit, Real*) {
-        const int64_t pair = first + unit / (tiles * shape.group());
-        const int64_t head = pair % shape.key_heads * shape.group() + unit / tiles % shape.group();
-        const Range queries = queries_of(order[static_cast<size_t>(unit % tiles)]);
-        tile.begin(pair / shape.key_heads, head, 1, queries);
-        Range keys = options_.skip ? map.keys_of(queries) : Range{0, shape.keys};
-        KeyBlock<Real> block;
-        for (int64_t key : key_order(keys, queries)) {
-          const int64_t size = std::min(kTileKeys, shape.keys - key);
-          if (bound.negligible(pair / shape.key_heads, head, queries, {key, key + size},
-                               bound.enabled() ? tile.lowest_maxima() : std::vector<Real>{})) {
-            ++tiles_;
-            ++negligible_;
-            continue;
-          }
-          store.fill(block, pair, key, size);
-          add(tile, block, queries);
-        }
-        tile.finish(outputs_);
-      });
+      for_units(count * shape.group() * tiles, extra,
+                [&](ForwardTile<Real>& tile, int64_t unit, Real* memory) {
+                  const int64_t pair = first + unit / (tiles * shape.group());
+                  const int64_t head = pair % shape.key_heads * shape.group() + unit / tiles % shape.group();
+                  const Range queries = queries_of(order[static_cast<size_t>(unit % tiles)]);
+                  tile.begin(pair / shape.key_heads, head, 1, queries);
+                  Range keys = options_.skip ? map.keys_of(queries) : Range{0, shape.keys};
+                  if (merges) {
+                    std::vector<KeyBlock<Real>> blocks;
+                    std::vector<TileState> states;
+                    for (int64_t key : key_order(keys, queries)) {
+                      KeyBlock<Real> block;
+                      store.fill(block, pair, key, std::min(kTileKeys, shape.keys - key));
+                      const TileState state = state_of(tile, block, queries);
+                      ++tiles_;
+                      if (state == TileState::empty) {
+                        ++empty_;
+                        continue;
+                      }
+                      blocks.push_back(block);
+                      states.push_back(state);
+                    }
+                    tile.run_merged(blocks, states, options_.skip, memory, outputs_);
+                    return;
+                  }
+                  KeyBlock<Real> block;
+                  for (int64_t key : key_order(keys, queries)) {
+                    const int64_t size = std::min(kTileKeys, shape.keys - key);
+                    if (bound.negligible(pair / shape.key_heads, head, queries, {key, key + size},
+                                         bound.enabled() ? tile.lowest_maxima() : std::vector<Real>{})) {
+                      ++tiles_;
+                      ++negligible_;
+                      continue;
+                    }
+                    store.fill(block, pair, key, size);
+                    add(tile, block, queries);
+                  }
+                  tile.finish(outputs_);
+                });
     }
   }
 

@@ -202,74 +202,87 @@ Range ForwardTile<Real>::clip(const KeyBlock<Real>& block, int64_t first_row, in
 }
 
 template <class Real>
-void ForwardTile<Real>::add(const KeyBlock<Real>& block, TileState state, bool clip_band) {
-  const auto all = static_cast<int64_t>(rows_.size());
+typename ForwardTile<Real>::SubTile ForwardTile<Real>::sub_tile(const KeyBlock<Real>& block, TileState state,
+                                                                bool clip_band, int64_t first) {
+  SubTile sub;
+  sub.first = first;
+  sub.rows = std::min(kSubRows, static_cast<int64_t>(rows_.size()) - first);
+  sub.strips = (sub.rows + code_.rows - 1) / code_.rows;
   const int64_t panels = (block.count + code_.panel - 1) / code_.panel;
-  for (int64_t first = 0; first < all; first += kSubRows) {
-    const int64_t rows = std::min(kSubRows, all - first), strips = (rows + code_.rows - 1) / code_.rows;
-    std::array<Range, kSubRows> ranges;
-    std::array<TileState, kSubRows> states;
-    bool any = false;
-    for (int64_t strip = 0; strip < strips; ++strip) {
-      Range& range = ranges[static_cast<size_t>(strip)];
-      const int64_t row = first + strip * code_.rows, count = std::min(code_.rows, rows - strip * code_.rows);
-      range = clip_band && !block.picked ? clip(block, row, count) : Range{0, panels};
-      // A tile that is mixed may have strips that are not.
-      TileState& strip_state = states[static_cast<size_t>(strip)];
-      strip_state = state;
-      if (state == TileState::mixed && clip_band && !plan_.band.exact && !block.picked &&
-          mask_slots_.size() == 1)
-        strip_state =
-            map_.state(*mask_slots_[0], query_range(row, count), {block.first, block.first + block.count});
-      if (strip_state == TileState::empty) range = {0, 0};
-      any |= !range.empty();
-    }
-    if (!any) continue;
-    for (size_t product = 0; product < plan_.products.size(); ++product) {
-      const Product& info = plan_.products[product];
-      const auto query = static_cast<size_t>(info.query_vector), key = static_cast<size_t>(info.key_vector);
-      const int64_t depth = context_.inputs.queries[query].width;
-      const bool added = info.addend.kind == Operand::Kind::slot;
-      if (added) find_addends(block, first, rows, info.addend);
-      code_.scores(
-          {queries_[query] + first * depth, rows, depth, block.panels[key],
-           context_.scale(product,
-                          *forward_slots_[static_cast<size_t>(rows_[static_cast<size_t>(first)].head)]),
-           added ? addends_.data() : nullptr, ranges.data(), scores_[product]});
-    }
-    for (int64_t strip = 0; strip < strips; ++strip) {
-      const Range columns{ranges[static_cast<size_t>(strip)].begin * code_.panel,
-                          ranges[static_cast<size_t>(strip)].end * code_.panel};
+  for (int64_t strip = 0; strip < sub.strips; ++strip) {
+    Range& range = sub.ranges[static_cast<size_t>(strip)];
+    const int64_t row = first + strip * code_.rows,
+                  count = std::min(code_.rows, sub.rows - strip * code_.rows);
+    range = clip_band && !block.picked ? clip(block, row, count) : Range{0, panels};
+    // A tile that is mixed may have strips that are not.
+    TileState& strip_state = sub.states[static_cast<size_t>(strip)];
+    strip_state = state;
+    if (state == TileState::mixed && clip_band && !plan_.band.exact && !block.picked &&
+        mask_slots_.size() == 1)
+      strip_state =
+          map_.state(*mask_slots_[0], query_range(row, count), {block.first, block.first + block.count});
+    if (strip_state == TileState::empty) range = {0, 0};
+    sub.any |= !range.empty();
+  }
+  return sub;
+}
+
+template <class Real>
+void ForwardTile<Real>::score(const KeyBlock<Real>& block, const SubTile& sub) {
+  for (size_t product = 0; product < plan_.products.size(); ++product) {
+    const Product& info = plan_.products[product];
+    const auto query = static_cast<size_t>(info.query_vector), key = static_cast<size_t>(info.key_vector);
+    const int64_t depth = context_.inputs.queries[query].width;
+    const bool added = info.addend.kind == Operand::Kind::slot;
+    if (added) find_addends(block, sub.first, sub.rows, info.addend);
+    const auto head = static_cast<size_t>(rows_[static_cast<size_t>(sub.first)].head);
+    code_.scores({queries_[query] + sub.first * depth, sub.rows, depth, block.panels[key],
+                  context_.scale(product, *forward_slots_[head]), added ? addends_.data() : nullptr,
+                  sub.ranges.data(), scores_[product]});
+  }
+}
+
+// The weighted sum of values. Neighbouring strips with the same columns go together and share the values.
+template <class Real>
+void ForwardTile<Real>::sum_values(const KeyBlock<Real>& block, const SubTile& sub, bool clip_band,
+                                   size_t term) {
+  const Real* tile = tile_of(term);
+  for (int64_t strip = 0; strip < sub.strips;) {
+    const Range range = sub.ranges[static_cast<size_t>(strip)];
+    int64_t next = strip + 1;
+    while (next < sub.strips && sub.ranges[static_cast<size_t>(next)].begin == range.begin &&
+           sub.ranges[static_cast<size_t>(next)].end == range.end)
+      ++next;
+    const int64_t row = strip * code_.rows, begin = range.begin * code_.panel,
+                  count = std::min(next * code_.rows, sub.rows) - row;
+    int64_t end = std::min(range.end * code_.panel, block.count);
+    // The last panel may reach past what the last row of these may look at.
+    if (clip_band && !block.picked)
+      end = std::min(end, map_.keys_of(query_range(sub.first + row, count)).end - block.first);
+    if (begin < end)
+      code_.accumulate({tile + row * kTileStride + begin, false, count, end - begin,
+                        block.values + begin * block.value_stride, block.value_stride, context_.value_columns,
+                        accumulator(plan_.terms.size() > 1 && merging_ ? 0 : term) +
+                            (sub.first + row) * context_.value_columns,
+                        context_.value_columns});
+    strip = next;
+  }
+}
+
+template <class Real>
+void ForwardTile<Real>::add(const KeyBlock<Real>& block, TileState state, bool clip_band) {
+  for (int64_t first = 0; first < static_cast<int64_t>(rows_.size()); first += kSubRows) {
+    const SubTile sub = sub_tile(block, state, clip_band, first);
+    if (!sub.any) continue;
+    score(block, sub);
+    for (int64_t strip = 0; strip < sub.strips; ++strip) {
+      const Range columns = sub.columns(strip, code_.panel);
       if (columns.empty()) continue;
       const int64_t row = strip * code_.rows;
-      weigh_strip(block, states[static_cast<size_t>(strip)], first + row, row,
-                  std::min(code_.rows, rows - row), columns);
+      weigh_strip(block, sub.states[static_cast<size_t>(strip)], first + row, row,
+                  std::min(code_.rows, sub.rows - row), columns);
     }
-    // The weighted sums. Neighbouring strips with the same columns go together and share the values.
-    for (size_t term = 0; term < plan_.terms.size(); ++term) {
-      const Real* tile =
-          in_place_[term] ? scores_[static_cast<size_t>(plan_.terms[term].argument.index)] : weights_[term];
-      for (int64_t strip = 0; strip < strips;) {
-        const Range range = ranges[static_cast<size_t>(strip)];
-        int64_t next = strip + 1;
-        while (next < strips && ranges[static_cast<size_t>(next)].begin == range.begin &&
-               ranges[static_cast<size_t>(next)].end == range.end)
-          ++next;
-        const int64_t row = strip * code_.rows, begin = range.begin * code_.panel;
-        int64_t end = std::min(range.end * code_.panel, block.count);
-        // The last panel may reach past what the last row of these may look at.
-        if (clip_band && !block.picked)
-          end = std::min(end,
-                         map_.keys_of(query_range(first + row, std::min(next * code_.rows, rows) - row)).end -
-                             block.first);
-        if (begin < end)
-          code_.accumulate(
-              {tile + row * kTileStride + begin, false, std::min(next * code_.rows, rows) - row, end - begin,
-               block.values + begin * block.value_stride, block.value_stride, context_.value_columns,
-               accumulator(term) + (first + row) * context_.value_columns, context_.value_columns});
-        strip = next;
-      }
-    }
+    for (size_t term = 0; term < plan_.terms.size(); ++term) sum_values(block, sub, clip_band, term);
   }
 }
 
@@ -295,8 +308,9 @@ void ForwardTile<Real>::hide(const KeyBlock<Real>& block, TileState state, const
                 tile + r * kTileStride + columns.end, fill);
 }
 
+// The arguments of all terms, hidden where the mask says so, in their tiles.
 template <class Real>
-void ForwardTile<Real>::weigh_strip(const KeyBlock<Real>& block, TileState state, int64_t first_row,
+void ForwardTile<Real>::argue_strip(const KeyBlock<Real>& block, TileState state, int64_t first_row,
                                     int64_t strip_row, int64_t rows, Range columns) {
   const StripPlace place{&rows_[static_cast<size_t>(first_row)], rows, block.first, block.picked};
   for (size_t product = 0; product < scores_.size(); ++product)
@@ -309,13 +323,22 @@ void ForwardTile<Real>::weigh_strip(const KeyBlock<Real>& block, TileState state
     mask_program_.run(place, columns, mask_slots_, context_.inputs, streams_.data());
   for (size_t index = 0; index < plan_.terms.size(); ++index) {
     const Term& term = plan_.terms[index];
-    Real* tile = (in_place_[index] ? scores_[static_cast<size_t>(term.argument.index)] : weights_[index]) +
-                 strip_row * kTileStride;
+    Real* tile = tile_of(index) + strip_row * kTileStride;
     if (!in_place_[index] && !direct_[index])
       code_.copy(forward_program_.output(term.norm ? term.argument : term.coefficient), rows, columns.begin,
                  columns.end, tile);
     hide(block, state, place, columns, term.norm == Op::softmax ? kMinusInfinity<Real> : Real{0}, tile);
+  }
+}
+
+template <class Real>
+void ForwardTile<Real>::weigh_strip(const KeyBlock<Real>& block, TileState state, int64_t first_row,
+                                    int64_t strip_row, int64_t rows, Range columns) {
+  argue_strip(block, state, first_row, strip_row, rows, columns);
+  for (size_t index = 0; index < plan_.terms.size(); ++index) {
+    const Term& term = plan_.terms[index];
     if (!term.norm) continue;
+    Real* tile = tile_of(index) + strip_row * kTileStride;
     const int64_t at = static_cast<int64_t>(index) * kTileRows + first_row;
     const NormTask<Real> task{tile,         rows,       columns.begin,       columns.end,
                               maxima_ + at, sums_ + at, factors_ + first_row};
@@ -388,9 +411,6 @@ void ForwardTile<Real>::finish(const ForwardOutputs& outputs) {
   const auto rows = static_cast<int64_t>(rows_.size());
   auto* log_sums = static_cast<Real*>(outputs.log_sums);
   auto* partials = static_cast<Real*>(outputs.partials);
-  const auto place_of = [&](const TileRow& at) {
-    return (batch_ * shape.heads + first_head_ + at.head) * shape.queries + at.query;
-  };
   int64_t norm = 0;
   for (size_t index = 0; index < plan_.terms.size(); ++index) {
     const Term& term = plan_.terms[index];
@@ -418,10 +438,22 @@ void ForwardTile<Real>::finish(const ForwardOutputs& outputs) {
     }
     if (index > 0) code_.add(sums, rows * columns, accumulator(0));
   }
+  store_rows(outputs);
+}
+
+template <class Real>
+int64_t ForwardTile<Real>::place_of(const TileRow& at) const {
+  const Shape& shape = context_.inputs.shape;
+  return (batch_ * shape.heads + first_head_ + at.head) * shape.queries + at.query;
+}
+
+template <class Real>
+void ForwardTile<Real>::store_rows(const ForwardOutputs& outputs) const {
   const Array& output = outputs.output;
-  for (int64_t row = 0; row < rows; ++row) {
-    const TileRow& at = rows_[static_cast<size_t>(row)];
-    code_.narrow(accumulator(0) + row * columns, output.storage, output.feature_stride, width,
+  for (size_t row = 0; row < rows_.size(); ++row) {
+    const TileRow& at = rows_[row];
+    code_.narrow(accumulators_ + static_cast<int64_t>(row) * context_.value_columns, output.storage,
+                 output.feature_stride, context_.inputs.value.width,
                  const_cast<std::byte*>(row_address(output, batch_, first_head_ + at.head, at.query)));
   }
 }

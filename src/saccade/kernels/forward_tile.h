@@ -87,6 +87,14 @@ class ForwardTile {
   // Writes outputs and log-sums.
   void finish(const ForwardOutputs& outputs);
 
+  // All blocks at once, for several softmax terms whose sum alone is wanted: the arguments of a few rows are
+  // kept for all keys, so that the weights are summed before they meet the values, in one product instead of
+  // one per term. `memory` has merged_size() numbers.
+  static bool merges(const KernelPlan& plan, const ForwardOutputs& outputs);
+  int64_t merged_size(int64_t blocks) const;
+  void run_merged(const std::vector<KeyBlock<Real>>& blocks, const std::vector<TileState>& block_states,
+                  bool clip, Real* memory, const ForwardOutputs& outputs);
+
   // Per term, the smallest of the rows' maxima so far.
   std::vector<Real> lowest_maxima() const;
 
@@ -104,6 +112,27 @@ class ForwardTile {
   void find_addends(const KeyBlock<Real>& block, int64_t first_row, int64_t rows, const Operand& addend);
   Range query_range(int64_t first_row, int64_t rows) const;
   Range clip(const KeyBlock<Real>& block, int64_t first_row, int64_t rows) const;
+  // What the strips of rows [first, first + rows) have to do with a block.
+  struct SubTile {
+    int64_t first = 0, rows = 0, strips = 0;
+    std::array<Range, kSubRows> ranges;  // panels
+    std::array<TileState, kSubRows> states;
+    bool any = false;
+    Range columns(int64_t strip, int64_t panel) const {
+      return {ranges[static_cast<size_t>(strip)].begin * panel,
+              ranges[static_cast<size_t>(strip)].end * panel};
+    }
+  };
+  SubTile sub_tile(const KeyBlock<Real>& block, TileState state, bool clip_band, int64_t first);
+  void score(const KeyBlock<Real>& block, const SubTile& sub);
+  void argue_strip(const KeyBlock<Real>& block, TileState state, int64_t first_row, int64_t strip_row,
+                   int64_t rows, Range columns);
+  void sum_values(const KeyBlock<Real>& block, const SubTile& sub, bool clip_band, size_t term);
+  Real* tile_of(size_t term) const {
+    return in_place_[term] ? scores_[static_cast<size_t>(plan_.terms[term].argument.index)] : weights_[term];
+  }
+  void store_rows(const ForwardOutputs& outputs) const;
+  int64_t place_of(const TileRow& at) const;
   void weigh_strip(const KeyBlock<Real>& block, TileState state, int64_t first_row, int64_t strip_row,
                    int64_t rows, Range columns);
   void hide(const KeyBlock<Real>& block, TileState state, const StripPlace& place, Range columns, Real fill,
@@ -118,7 +147,7 @@ class ForwardTile {
   TileMap<Real> map_;
   TileProgram<Real> mask_program_, forward_program_;
   std::vector<bool> in_place_, direct_;  // per term
-  bool runs_program_ = true;
+  bool runs_program_ = true, merging_ = false;
   std::vector<TileRow> rows_;
   SlotsOfHead<Real> mask_slots_, forward_slots_;
   int64_t size_ = 0, batch_ = 0, first_head_ = 0;

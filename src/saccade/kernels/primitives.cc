@@ -61,6 +61,8 @@ Primitives<Real> make() {
   table.softpick = softpick<Real>;
   table.mask = mask<Real>;
   table.weigh = weigh<Real>;
+  table.maxima = maxima<Real>;
+  table.combine = combine<Real>;
   table.scale_rows = scale_rows<Real>;
   table.softmax_backward = softmax_backward<Real>;
   table.l1_backward = l1_backward<Real>;

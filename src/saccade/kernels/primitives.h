@@ -119,6 +119,11 @@ struct Primitives {
   void (*mask)(View<Real> mask, Real fill, int64_t rows, int64_t begin, int64_t end, Real* tile);
   // x = x * coefficient, where 0 stays 0.
   void (*weigh)(View<Real> coefficient, int64_t rows, int64_t begin, int64_t end, Real* tile);
+  // The largest argument of each row so far, without turning it into a numerator.
+  void (*maxima)(const Real* tile, int64_t rows, int64_t begin, int64_t end, Real* maximum);
+  // x = x * factor + y * other factor, per row.
+  void (*combine)(Real* x, const Real* y, int64_t rows, int64_t begin, int64_t end, const Real* x_factors,
+                  const Real* y_factors);
   void (*scale_rows)(Real* data, int64_t stride, int64_t rows, int64_t columns, const Real* factors);
   void (*softmax_backward)(const TermBackwardTask<Real>&);
   void (*l1_backward)(const TermBackwardTask<Real>&);

@@ -1,0 +1,115 @@
+// Several softmax terms in one pass over the values. Their divisors must be known before the weights can be
+// summed, so the arguments of a few rows are kept for all keys: memory for rows times keys of one tile, not
+// of the map.
+#include <cmath>
+#include <limits>
+
+#include "saccade/kernels/forward_tile.h"
+
+namespace saccade::kernels {
+
+template <class Real>
+bool ForwardTile<Real>::merges(const KernelPlan& plan, const ForwardOutputs& outputs) {
+  bool all = plan.terms.size() > 1 && !outputs.partials;
+  for (const Term& term : plan.terms) all &= term.norm == Op::softmax && !term.inside;
+  return all;
+}
+
+template <class Real>
+int64_t ForwardTile<Real>::merged_size(int64_t blocks) const {
+  return blocks * static_cast<int64_t>(plan_.products.size() + plan_.terms.size()) * kSubRows * kTileStride;
+}
+
+template <class Real>
+void ForwardTile<Real>::run_merged(const std::vector<KeyBlock<Real>>& blocks,
+                                   const std::vector<TileState>& block_states, bool clip_band, Real* memory,
+                                   const ForwardOutputs& outputs) {
+  constexpr int64_t kTileSize = kSubRows * kTileStride;
+  const std::vector<Real*> scores = scores_, weights = weights_;
+  const size_t terms = plan_.terms.size();
+  merging_ = true;
+  // Each block has tiles of its own; the members point to those of the block at hand.
+  const auto use_block = [&](size_t number) {
+    Real* next = memory + static_cast<int64_t>(number * (scores_.size() + terms)) * kTileSize + kTileMargin;
+    for (Real*& tile : scores_) tile = next, next += kTileSize;
+    for (Real*& tile : weights_) tile = next, next += kTileSize;
+  };
+  const int64_t places =
+      context_.inputs.shape.batch * context_.inputs.shape.heads * context_.inputs.shape.queries;
+  std::vector<SubTile> subs(blocks.size());
+  std::vector<Real> factors(terms * kSubRows);
+  for (int64_t first = 0; first < static_cast<int64_t>(rows_.size()); first += kSubRows) {
+    // Every strip of every block that is not empty: strip, its rows and columns.
+    const auto each_strip = [&](size_t number, const auto& work) {
+      const SubTile& sub = subs[number];
+      for (int64_t strip = 0; strip < sub.strips; ++strip) {
+        const Range columns = sub.columns(strip, code_.panel);
+        const int64_t row = strip * code_.rows;
+        if (!columns.empty()) work(sub, strip, row, std::min(code_.rows, sub.rows - row), columns);
+      }
+    };
+    for (size_t number = 0; number < blocks.size(); ++number) {
+      subs[number] = sub_tile(blocks[number], block_states[number], clip_band, first);
+      if (!subs[number].any) continue;
+      use_block(number);
+      score(blocks[number], subs[number]);
+      each_strip(number, [&](const SubTile& sub, int64_t strip, int64_t row, int64_t rows, Range columns) {
+        argue_strip(blocks[number], sub.states[static_cast<size_t>(strip)], first + row, row, rows, columns);
+        for (size_t term = 0; term < terms; ++term)
+          code_.maxima(tile_of(term) + row * kTileStride, rows, columns.begin, columns.end,
+                       maxima_ + static_cast<int64_t>(term) * kTileRows + first + row);
+      });
+    }
+    for (size_t number = 0; number < blocks.size(); ++number) {
+      if (!subs[number].any) continue;
+      use_block(number);
+      each_strip(number, [&](const SubTile&, int64_t, int64_t row, int64_t rows, Range columns) {
+        for (size_t term = 0; term < terms; ++term) {
+          const int64_t at = static_cast<int64_t>(term) * kTileRows + first + row;
+          code_.softmax({tile_of(term) + row * kTileStride, rows, columns.begin, columns.end, maxima_ + at,
+                         sums_ + at, factors_ + row});
+        }
+      });
+    }
+    const int64_t count = std::min(kSubRows, static_cast<int64_t>(rows_.size()) - first);
+    for (size_t term = 0; term < terms; ++term)
+      for (int64_t row = 0; row < count; ++row) {
+        const TileRow& at = rows_[static_cast<size_t>(first + row)];
+        Real* log_sum =
+            static_cast<Real*>(outputs.log_sums) + static_cast<int64_t>(term) * places + place_of(at);
+        factors[term * kSubRows + static_cast<size_t>(row)] =
+            divide(term, first + row, log_sum) *
+            forward_slots_[static_cast<size_t>(at.head)]->scalar(plan_.terms[term].coefficient, at.query);
+      }
+    for (size_t number = 0; number < blocks.size(); ++number) {
+      if (!subs[number].any) continue;
+      use_block(number);
+      each_strip(number, [&](const SubTile&, int64_t, int64_t row, int64_t rows, Range columns) {
+        const std::vector<Real> ones(static_cast<size_t>(rows), Real{1});
+        for (size_t term = 1; term < terms; ++term)
+          code_.combine(tile_of(0) + row * kTileStride, tile_of(term) + row * kTileStride, rows,
+                        columns.begin, columns.end,
+                        term == 1 ? &factors[static_cast<size_t>(row)] : ones.data(),
+                        &factors[term * kSubRows + static_cast<size_t>(row)]);
+      });
+      sum_values(blocks[number], subs[number], clip_band, 0);
+    }
+  }
+  store_rows(outputs);
+  merging_ = false;
+  scores_ = scores;
+  weights_ = weights;
+}
+
+template bool ForwardTile<float>::merges(const KernelPlan&, const ForwardOutputs&);
+template bool ForwardTile<double>::merges(const KernelPlan&, const ForwardOutputs&);
+template int64_t ForwardTile<float>::merged_size(int64_t) const;
+template int64_t ForwardTile<double>::merged_size(int64_t) const;
+template void ForwardTile<float>::run_merged(const std::vector<KeyBlock<float>>&,
+                                             const std::vector<TileState>&, bool, float*,
+                                             const ForwardOutputs&);
+template void ForwardTile<double>::run_merged(const std::vector<KeyBlock<double>>&,
+                                              const std::vector<TileState>&, bool, double*,
+                                              const ForwardOutputs&);
+
+}  // namespace saccade::kernels
