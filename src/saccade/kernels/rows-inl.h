@@ -244,7 +244,8 @@ HWY_INLINE hn::Vec<D> shifted_expm1(D d, hn::Vec<D> x, hn::Vec<D> shift) {
                              hn::Neg(hn::Expm1(d, hn::Max(hn::Neg(positive), hn::Set(d, Scalar<D>{-80})))));
   const auto below =
       hn::Mul(exponential(d, hn::Neg(shift)), hn::Expm1(d, hn::Max(negative, hn::Set(d, Scalar<D>{-80}))));
-  return hn::IfThenElse(hn::Gt(x, zero), above, below);
+  // Min and Max lose a NaN; it is not to be hidden.
+  return hn::IfThenElse(hn::Gt(x, zero), above, hn::IfThenElse(hn::IsNaN(x), x, below));
 }
 
 template <class Real>

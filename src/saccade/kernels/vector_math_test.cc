@@ -105,7 +105,9 @@ std::vector<Real> run(Op op, const std::vector<Real> (&operands)[3], bool repeat
   for (size_t index = 0; index < arity; ++index)
     views[index] = {rows[index].data(), repeat_last && index == arity - 1 ? 0 : 1};
   std::vector<Real> out(static_cast<size_t>(2 * width));
-  code.apply[static_cast<size_t>(op)]({views[0], views[1], views[2], out.data(), width, 2, width});
+  for (const Range columns : {Range{0, code.lanes}, Range{code.lanes, width}})
+    code.apply[static_cast<size_t>(op)](
+        {views[0], views[1], views[2], out.data(), width, 2, columns.begin, columns.end});
   return out;
 }
 
@@ -279,6 +281,15 @@ TYPED_TEST(VectorMath, SoftpickAndL1) {
       EXPECT_NEAR(static_cast<double>(pick.sum), picked, tolerance * picked);
       EXPECT_NEAR(static_cast<double>(plain.sum), sum, tolerance * sum);
       EXPECT_EQ(plain.factor, 1);
+      // A NaN is not hidden.
+      const auto lane = static_cast<size_t>(width) / 2;
+      x[lane] = std::numeric_limits<Real>::quiet_NaN();
+      Row<Real> broken(x), broken_plain(x);
+      code.softpick(broken.task(0, width));
+      code.l1(broken_plain.task(0, width));
+      EXPECT_TRUE(std::isnan(broken.x()[lane]));
+      EXPECT_TRUE(std::isnan(broken.sum));
+      EXPECT_TRUE(std::isnan(broken_plain.sum));
     }
 }
 
