@@ -93,6 +93,23 @@ TYPED_TEST(Invariants, ThreadsChangeNoBit) {
   }
 }
 
+TYPED_TEST(Invariants, EpsilonBoundsTheWeightThatIsLost) {
+  constexpr double kEpsilon = 1e-3;
+  const Case given{
+      .formula = "mask = causal\nscore = s - 0.5 * d", .queries = 1100, .keys = 1100, .width = 4};
+  const Problem<TypeParam> problem(given);
+  const Results all = problem.run({}, false), most = problem.run({.epsilon = kEpsilon}, false);
+  EXPECT_EQ(all.report.negligible, 0);
+  EXPECT_GT(most.report.negligible, 0) << "nothing was left out";
+  double largest = 0;
+  for (double value : Rows(problem.inputs().value, 0, 0, given.keys).numbers)
+    largest = std::max(largest, std::fabs(value));
+  const std::vector<double> a = all.output.numbers(), b = most.output.numbers();
+  for (size_t k = 0; k < a.size(); ++k) ASSERT_NEAR(a[k], b[k], 2 * kEpsilon * largest) << k;
+  const std::vector<double> c = all.log_sums.numbers(), d = most.log_sums.numbers();
+  for (size_t k = 0; k < c.size(); ++k) ASSERT_NEAR(c[k], d[k], 2 * kEpsilon) << k;
+}
+
 TYPED_TEST(Invariants, NothingOutsideOfTheArraysIsTouched) {
   // A page without permissions lies right behind every array, and then right before it.
   std::vector<Case> cases = width_cases();

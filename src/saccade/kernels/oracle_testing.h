@@ -260,9 +260,9 @@ class Oracle {
           if (*term.norm == Op::softpick) p[k] = std::max(p[k], 0.0);
         }
         if (term.sink) sum += std::exp(sink - high);
-        if (sum > 0) log_sum = std::log(sum) + high;
+        if (sum != 0) log_sum = std::log(sum) + high;
         for (double* list : {p.data(), slope.data()})
-          for (size_t k = 0; k < count; ++k) list[k] = sum > 0 ? list[k] / sum : 0;
+          for (size_t k = 0; k < count; ++k) list[k] = sum != 0 ? list[k] / sum : 0;
         expected_.log_sums.add(log_place, log_sum, 1 + largest);
         if (log_sum_gradients) of_log_sum = log_sum_gradients[log_place];
       }
@@ -293,7 +293,7 @@ class Oracle {
         delta += p[k] * of_p.value[k];
         delta_size += std::fabs(p[k]) * of_p.size[k];
       }
-      if (!term.norm || !std::isfinite(log_sum)) continue;
+      if (!term.norm || std::isinf(log_sum)) continue;
       delta -= of_log_sum;
       delta_size += std::fabs(of_log_sum);
       for (size_t k = 0; k < count; ++k)
