@@ -9,6 +9,7 @@
 #include "saccade/cli/command.h"
 #include "saccade/cli/output.h"
 #include "saccade/formula/mechanisms.h"
+#include "saccade/kernels/primitives.h"
 #include "saccade/version.h"
 
 namespace saccade {
@@ -39,14 +40,16 @@ ExitCode info(bool as_json) {
   const int threads = at::get_num_threads();
   const std::size_t mechanisms = embedded_mechanisms().size();
   if (as_json) {
-    const Json json = {{"version", SACCADE_VERSION}, {"compiler", compiler()}, {"simd", instructions},
-                       {"torch", TORCH_VERSION},     {"threads", threads},     {"mechanisms", mechanisms}};
+    const Json json = {{"version", SACCADE_VERSION},        {"compiler", compiler()}, {"simd", instructions},
+                       {"kernels", kernels::target_name()}, {"torch", TORCH_VERSION}, {"threads", threads},
+                       {"mechanisms", mechanisms}};
     print("{}\n", dump(json, 2));
     return ExitCode::success;
   }
   print("saccade     {}\n", SACCADE_VERSION);
   print("compiler    {}\n", compiler());
   print("simd        {}\n", join(instructions, ", "));
+  print("kernels     {}\n", kernels::target_name());
   print("torch       {}\n", TORCH_VERSION);
   print("threads     {}\n", threads);
   print("mechanisms  {}\n", mechanisms);
