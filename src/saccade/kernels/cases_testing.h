@@ -44,6 +44,9 @@ inline std::vector<std::string> unusual_formulas() {
       "input m[head, *, *]\nscore = s + m[i // 3, j // 5]",
       "input m[*, *, *]\nmask = causal\nscore = s + m[i % 4, j % 3, abs(d) % 2]",
       "input doc[token]: int\ninput b[rel]\nmask = doc[i] == doc[j]\nscore = s + b[doc[i] - doc[j]]",
+      // Quotients by what is never 0, except where there is no key.
+      "param p[head, 9] = 1 in [0.7, 4]\nscore = tanh(s) / p[d] / p[i // 5]",
+      "param p[head, 9] = 1 in [0.7, 4]\nscore = tanh(s) / p[j // 4] / p[h]",
       // Scales.
       "param g[head] = 0.2 in [0.05, 0.5]\nscale = g * 0.5\nmask = causal",
       "param g = 0.2 in [0.05, 0.5]\ninput b[head, rel]\nscale = g\nmask = causal\nscore = s + b[d]",

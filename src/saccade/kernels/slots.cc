@@ -62,6 +62,13 @@ void Slots<Real>::prepare(const Inputs& inputs, int64_t batch, int64_t head) {
   }
   for (Rate rate : {Rate::head, Rate::row, Rate::column, Rate::diagonal})
     if (!program_->stage(rate).code.empty()) run_stage(inputs, rate);
+  // What is computed past the last key must stay within the bounds of the formula, where a 0 may lie outside.
+  for (size_t slot = 0; slot < data_.size(); ++slot) {
+    const int64_t count = length(program_->slots[slot]);
+    if (count == 0) continue;
+    std::fill_n(data_[slot] - kSlotPadding, kSlotPadding, data_[slot][0]);
+    std::fill_n(data_[slot] + count, kSlotPadding, data_[slot][count - 1]);
+  }
 }
 
 template <class Real>
