@@ -53,14 +53,16 @@ class Forward {
     const Workspace memory(static_cast<size_t>(each * threads) * sizeof(Real));
     auto* numbers = reinterpret_cast<Real*>(memory.data());
     std::atomic<int64_t> next{0};
-#pragma omp parallel num_threads(threads)
-    {
+    const auto run = [&](int thread) {
       const FlushDenormals flush;
       ForwardTile<Real> tile(context_);
-      Real* mine = numbers + omp_get_thread_num() * each;
+      Real* mine = numbers + thread * each;
       tile.bind(mine);
       for (int64_t unit = next++; unit < units; unit = next++) work(tile, unit, mine + tile.size());
-    }
+    };
+    if (threads == 1) return run(0);  // without a team, which takes longer to call than a decoding step
+#pragma omp parallel num_threads(threads)
+    run(omp_get_thread_num());
   }
 
   // What the mask does to a block, for all heads of the tile.
@@ -168,6 +170,7 @@ class Forward {
     const int64_t pairs = shape.batch * shape.key_heads,
                   chunks = std::max<int64_t>(1, (shape.keys + kChunkKeys - 1) / kChunkKeys);
     const KeyPacker<Real> packer(context_);
+    const bool few = packer.few(shape.group() * shape.queries);
     const int64_t each = ForwardTile<Real>(context_).state_size();
     const Workspace states(chunks > 1 ? static_cast<size_t>(each * pairs * chunks) * sizeof(Real) : 1);
     auto* saved = reinterpret_cast<Real*>(states.data());
@@ -176,12 +179,12 @@ class Forward {
     const Range reach = options_.skip ? map.keys_of(queries) : Range{0, shape.keys};
     for_units(pairs * chunks, packer.size(), [&](ForwardTile<Real>& tile, int64_t unit, Real* scratch) {
       const int64_t pair = unit / chunks, chunk = unit % chunks;
-      begin_stacked(tile, pair);
+      begin_stacked(tile, pair, few);
       KeyBlock<Real> block;
       const int64_t end = std::min(reach.end, (chunk + 1) * kChunkKeys);
       for (int64_t key = chunk * kChunkKeys; key < end; key += kTileKeys) {
         if (key + kTileKeys <= reach.begin) continue;
-        packer.pack(block, pair, {key, std::min(key + kTileKeys, shape.keys)}, scratch);
+        packer.pack(block, pair, {key, std::min(key + kTileKeys, shape.keys)}, few, scratch);
         add(tile, block, queries);
       }
       if (chunks > 1)
@@ -191,16 +194,16 @@ class Forward {
     });
     if (chunks == 1) return;
     for_units(pairs, 0, [&](ForwardTile<Real>& tile, int64_t pair, Real*) {
-      begin_stacked(tile, pair);
+      begin_stacked(tile, pair, few);
       for (int64_t chunk = 0; chunk < chunks; ++chunk) tile.absorb(saved + (pair * chunks + chunk) * each);
       tile.finish(outputs_);
     });
   }
 
-  void begin_stacked(ForwardTile<Real>& tile, int64_t pair) {
+  void begin_stacked(ForwardTile<Real>& tile, int64_t pair, bool few) {
     const Shape& shape = inputs_.shape;
     tile.begin(pair / shape.key_heads, pair % shape.key_heads * shape.group(), shape.group(),
-               {0, shape.queries});
+               {0, shape.queries}, few);
   }
 
   void run_listed() {
@@ -224,7 +227,7 @@ class Forward {
                                       std::min((number + 1) * lists.query_tile, shape.queries)};
                   for (int64_t first = queries.begin; first < queries.end; first += kTileRows) {
                     const Range part{first, std::min(first + kTileRows, queries.end)};
-                    tile.begin(batch, head, 1, part);
+                    tile.begin(batch, head, 1, part, !whole && packer.few(part.size()));
                     if (whole)
                       walk_tiles(tile, store, batch, head, number, part);
                     else
@@ -270,7 +273,7 @@ class Forward {
       if (count == 0) return;
       // Programs run over whole panels, so the places past the last key name one that exists.
       std::fill(picked + count, picked + round_up(count, context_.code.panel), picked[count - 1]);
-      packer.pick(block, pair, picked, count, scratch);
+      packer.pick(block, pair, picked, count, packer.few(queries.size()), scratch);
       add(tile, block, queries);
       count = 0;
     };
