@@ -5,6 +5,7 @@
 
 #include "saccade/attention/fused.h"
 #include "saccade/attention/shapes.h"
+#include "saccade/attention/tuner.h"
 #include "saccade/base/error.h"
 #include "saccade/base/text.h"
 
@@ -362,8 +363,12 @@ AttentionResult AttentionImpl::attend(const PairInputs& inputs, bool need_weight
   const std::string obstacle = fused_obstacle(inputs, need_weights);
   require(options_.path != Path::fused || obstacle.empty(), "attention: the fused path was asked for, but {}",
           obstacle);
-  return obstacle.empty() ? fused_attention(formula_, inputs)
-                          : reference_attention(formula_.plan(), inputs, need_weights);
+  if (!obstacle.empty()) return reference_attention(formula_.plan(), inputs, need_weights);
+  if (!inputs.lists || inputs.gather || options_.path == Path::fused)
+    return fused_attention(formula_, inputs);
+  PairInputs tuned = inputs;
+  tuned.gather = Tuner::global().choose(formula_, inputs).gather;
+  return fused_attention(formula_, tuned);
 }
 
 }  // namespace saccade

@@ -58,6 +58,9 @@ class Table {
   /// Adds a row, which must have as many cells as the header.
   void add(std::vector<std::string> row);
 
+  /// How many rows were added.
+  size_t rows() const { return rows_.size() - 1; }
+
   /// The table as text, each line ended and without trailing spaces.
   std::string print() const;
 

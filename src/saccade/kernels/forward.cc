@@ -4,7 +4,8 @@
 // - stacked, for few queries such as in decoding: the query heads that share a key head form one tile, and
 // the
 //   keys are split into chunks whose results are merged in order;
-// - listed: every tile of queries walks over its own list of keys.
+// - listed: every tile of queries walks over its own list of keys. Lists may also be given as a mask for the
+//   dense way.
 #include <omp.h>
 
 #include <atomic>
@@ -32,8 +33,8 @@ class Forward {
     const Shape& shape = inputs_.shape;
     if (shape.batch * shape.heads * shape.queries == 0) return {};
     context_.prepare();
-    const bool few = shape.group() * shape.queries <= kTileRows && !context_.scale_varies();
-    if (inputs_.lists)
+    const bool few = shape.group() * shape.queries <= kTileRows && !context_.scale_varies() && !inputs_.lists;
+    if (inputs_.lists && inputs_.lists.gather)
       run_listed();
     else if (few)
       run_stacked();
@@ -92,7 +93,7 @@ class Forward {
     const Shape& shape = inputs_.shape;
     KeyStore<Real> store(context_);
     const ScoreBound<Real> bound(context_, options_.epsilon);
-    const bool merges = ForwardTile<Real>::merges(plan_, outputs_) && !bound.enabled();
+    const bool merges = ForwardTile<Real>::merges(plan_, outputs_) && !bound.enabled() && !inputs_.lists;
     const int64_t extra =
         merges ? ForwardTile<Real>(context_).merged_size((shape.keys + kTileKeys - 1) / kTileKeys) : 0;
     const int64_t tiles = (shape.queries + kTileRows - 1) / kTileRows, pairs = shape.batch * shape.key_heads;
@@ -105,45 +106,55 @@ class Forward {
     for (int64_t first = 0; first < pairs; first += store.capacity()) {
       const int64_t count = std::min(store.capacity(), pairs - first);
       store.pack(first, count);
-      for_units(count * shape.group() * tiles, extra,
-                [&](ForwardTile<Real>& tile, int64_t unit, Real* memory) {
-                  const int64_t pair = first + unit / (tiles * shape.group());
-                  const int64_t head = pair % shape.key_heads * shape.group() + unit / tiles % shape.group();
-                  const Range queries = queries_of(order[static_cast<size_t>(unit % tiles)]);
-                  tile.begin(pair / shape.key_heads, head, 1, queries);
-                  Range keys = options_.skip ? map.keys_of(queries) : Range{0, shape.keys};
-                  if (merges) {
-                    std::vector<KeyBlock<Real>> blocks;
-                    std::vector<TileState> states;
-                    for (int64_t key : key_order(keys, queries)) {
-                      KeyBlock<Real> block;
-                      store.fill(block, pair, key, std::min(kTileKeys, shape.keys - key));
-                      const TileState state = state_of(tile, block, queries);
-                      ++tiles_;
-                      if (state == TileState::empty) {
-                        ++empty_;
-                        continue;
-                      }
-                      blocks.push_back(block);
-                      states.push_back(state);
-                    }
-                    tile.run_merged(blocks, states, options_.skip, memory, outputs_);
-                    return;
-                  }
-                  KeyBlock<Real> block;
-                  for (int64_t key : key_order(keys, queries)) {
-                    const int64_t size = std::min(kTileKeys, shape.keys - key);
-                    if (bound.negligible(pair / shape.key_heads, head, queries, {key, key + size},
-                                         bound.enabled() ? tile.lowest_maxima() : std::vector<Real>{})) {
-                      ++tiles_;
-                      ++negligible_;
-                      continue;
-                    }
-                    store.fill(block, pair, key, size);
-                    add(tile, block, queries);
-                  }
-                  tile.finish(outputs_);
-                });
+      for_units(
+          count * shape.group() * tiles, extra, [&](ForwardTile<Real>& tile, int64_t unit, Real* memory) {
+            const int64_t pair = first + unit / (tiles * shape.group());
+            const int64_t head = pair % shape.key_heads * shape.group() + unit / tiles % shape.group();
+            const Range queries = queries_of(order[static_cast<size_t>(unit % tiles)]);
+            tile.begin(pair / shape.key_heads, head, 1, queries);
+            Range keys = options_.skip ? map.keys_of(queries) : Range{0, shape.keys};
+            if (merges) {
+              std::vector<KeyBlock<Real>> blocks;
+              std::vector<TileState> states;
+              for (int64_t key : key_order(keys, queries)) {
+                KeyBlock<Real> block;
+                store.fill(block, pair, key, std::min(kTileKeys, shape.keys - key));
+                const TileState state = state_of(tile, block, queries);
+                ++tiles_;
+                if (state == TileState::empty) {
+                  ++empty_;
+                  continue;
+                }
+                blocks.push_back(block);
+                states.push_back(state);
+              }
+              tile.run_merged(blocks, states, options_.skip, memory, outputs_);
+              return;
+            }
+            KeyBlock<Real> block;
+            ListMask<Real> lists(inputs_.lists);
+            for (int64_t key : key_order(keys, queries)) {
+              const int64_t size = std::min(kTileKeys, shape.keys - key);
+              if (inputs_.lists) {
+                const TileState state = lists.find(pair / shape.key_heads, head, queries, {key, key + size});
+                block.lists = state == TileState::full ? nullptr : &lists;
+                if (state == TileState::empty) {
+                  ++tiles_;
+                  ++empty_;
+                  continue;
+                }
+              }
+              if (bound.negligible(pair / shape.key_heads, head, queries, {key, key + size},
+                                   bound.enabled() ? tile.lowest_maxima() : std::vector<Real>{})) {
+                ++tiles_;
+                ++negligible_;
+                continue;
+              }
+              store.fill(block, pair, key, size);
+              add(tile, block, queries);
+            }
+            tile.finish(outputs_);
+          });
     }
   }
 

@@ -341,6 +341,12 @@ void ForwardTile<Real>::hide(const KeyBlock<Real>& block, TileState state, const
     code_.mask(mask_program_.output(plan_.mask.outputs[0]), fill, place.rows, columns.begin, columns.end,
                tile);
   }
+  if (block.lists) {
+    std::array<const Real*, kMostRows> allowed;
+    for (int64_t r = 0; r < place.rows; ++r)
+      allowed[static_cast<size_t>(r)] = block.lists->row(place.row[r].query);
+    code_.mask({allowed.data(), 1}, fill, place.rows, columns.begin, columns.end, tile);
+  }
   if (columns.end > block.count)
     for (int64_t r = 0; r < place.rows; ++r)
       std::fill(tile + r * kTileStride + std::max(block.count, columns.begin),

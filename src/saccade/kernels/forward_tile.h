@@ -3,6 +3,7 @@
 #pragma once
 
 #include "saccade/kernels/kernels.h"
+#include "saccade/kernels/list_mask.h"
 #include "saccade/kernels/packing.h"
 #include "saccade/kernels/slot_table.h"
 #include "saccade/kernels/tile_map.h"
@@ -23,6 +24,7 @@ struct KeyBlock {
   std::vector<std::vector<const Real*>> rows;  // instead of panels: by key vector, a pointer for each key
   const Real* values = nullptr;
   int64_t value_stride = 0;
+  const ListMask<Real>* lists = nullptr;  // hides what is not listed; null: nothing to hide
 };
 
 // What all tiles of a call share.
