@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "saccade/base/error.h"
+#include "saccade/base/text.h"
 
 namespace saccade {
 namespace {
@@ -63,7 +64,8 @@ SortedJson parse_unique_json(std::string_view text, std::string_view where) {
     if (event == Event::object_end) open.pop_back();
     if (event != Event::key) return;
     const auto& key = parsed.get_ref<const std::string&>();
-    require(open.back().insert(key).second, "{}: the key '{}' is given twice in one object", where, key);
+    require(open.back().insert(key).second, "{}: the key '{}' is given twice in one object", where,
+            printable(key));
   });
 }
 
