@@ -85,7 +85,8 @@ void Checkpoint::add_shards(const fs::path& index) {
   for (const auto& [tensor, file] : entries) {
     const auto home = homes.find(tensor);
     require(home != homes.end() && home->second == file,
-            "{}: lists the tensor '{}' in {}, which does not hold it", index.string(), tensor, file);
+            "{}: lists the tensor '{}' in {}, which does not hold it", index.string(), printable(tensor),
+            printable(file));
   }
   // A tensor that is in a shard but not in the index is harmless, and found like the others.
 }

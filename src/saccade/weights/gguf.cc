@@ -54,11 +54,6 @@ std::optional<std::vector<Element>> convert_list(const GgufValue& value, Convert
       array->elements);
 }
 
-std::string shorten(std::string_view text) {
-  constexpr std::size_t kShown = 60;
-  return text.size() <= kShown ? std::string(text) : std::string(text.substr(0, kShown)) + "...";
-}
-
 // "uint32 7", "string 'llama'", "array of 3 int32".
 std::string describe(const GgufValue& value) {
   const std::string_view type = gguf_value_type_name(value.index());
@@ -69,7 +64,7 @@ std::string describe(const GgufValue& value) {
           const auto size = std::visit([](const auto& elements) { return elements.size(); }, held.elements);
           return fmt::format("array of {} {}", size, gguf_value_type_name(held.elements.index()));
         } else if constexpr (std::is_same_v<Value, std::string>) {
-          return fmt::format("string '{}'", shorten(held));
+          return fmt::format("string '{}'", printable(held, 60));
         } else {
           return fmt::format("{} {}", type, held);
         }
@@ -121,7 +116,7 @@ void Gguf::append_parts(const std::filesystem::path& path) {
             part.integer("split.no"), number);
     for (TensorView& tensor : part.tensors_) {
       require(names.insert(tensor.name).second, "{}: the tensor '{}' is also in a part before it",
-              part.where_, tensor.name);
+              part.where_, printable(tensor.name));
       tensors_.push_back(std::move(tensor));
     }
     files_.push_back(std::move(file));

@@ -133,8 +133,8 @@ GgufMetadata read_metadata(Cursor& cursor, std::size_t count) {
   std::unordered_set<std::string> keys;
   for (std::size_t done = 0; done < count; ++done) {
     std::string key = cursor.text("key of the metadata");
-    require(keys.insert(key).second, "{}: the key '{}' is given twice", cursor.where(), key);
-    GgufValue value = read_typed_value(cursor, fmt::format("key '{}'", key));
+    require(keys.insert(key).second, "{}: the key '{}' is given twice", cursor.where(), printable(key));
+    GgufValue value = read_typed_value(cursor, fmt::format("key '{}'", printable(key)));
     metadata.emplace_back(std::move(key), std::move(value));
   }
   return metadata;
@@ -161,7 +161,7 @@ struct Placed {
 
 Placed read_tensor(Cursor& cursor, std::uint64_t alignment) {
   std::string name = cursor.text("name of a tensor");
-  const std::string what = fmt::format("tensor '{}'", name);
+  const std::string what = fmt::format("tensor '{}'", printable(name));
   const auto dimensions = cursor.number<std::uint32_t>(what);
   require(dimensions <= kMaximumDimensions, "{}: {}: has {} dimensions; expected at most {}", cursor.where(),
           what, dimensions, kMaximumDimensions);
@@ -197,7 +197,7 @@ std::vector<Placed> read_tensors(Cursor& cursor, std::size_t count, std::uint64_
   for (std::size_t done = 0; done < count; ++done) {
     placed.push_back(read_tensor(cursor, alignment));
     const std::string& name = placed.back().tensor.name;
-    require(names.insert(name).second, "{}: the tensor '{}' is given twice", cursor.where(), name);
+    require(names.insert(name).second, "{}: the tensor '{}' is given twice", cursor.where(), printable(name));
   }
   return placed;
 }
@@ -209,7 +209,7 @@ void require_apart(const std::vector<Placed>& placed, std::uint64_t data_bytes, 
     require(item.begin <= data_bytes && item.bytes <= data_bytes - item.begin,
             "{}: tensor '{}': {} bytes at offset {}; expected to end within the {} bytes of data (is the "
             "file cut off?)",
-            where, item.tensor.name, item.bytes, item.begin, data_bytes);
+            where, printable(item.tensor.name), item.bytes, item.begin, data_bytes);
     if (item.bytes > 0) sorted.push_back(&item);
   }
   std::sort(sorted.begin(), sorted.end(),
@@ -217,7 +217,7 @@ void require_apart(const std::vector<Placed>& placed, std::uint64_t data_bytes, 
   for (std::size_t next = 1; next < sorted.size(); ++next) {
     const Placed &before = *sorted[next - 1], &after = *sorted[next];
     require(before.begin + before.bytes <= after.begin, "{}: tensors '{}' and '{}' overlap at offset {}",
-            where, before.tensor.name, after.tensor.name, after.begin);
+            where, printable(before.tensor.name), printable(after.tensor.name), after.begin);
   }
 }
 

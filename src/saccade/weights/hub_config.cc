@@ -36,11 +36,9 @@ std::optional<std::string> as_text(const SortedJson& value) {
 }
 
 std::string shown(const SortedJson& value) {
-  constexpr std::size_t kShown = 80;
-  const std::string text = value.is_object()                      ? "an object"
-                           : value.is_array() && value.size() > 8 ? "a list"
-                                                                  : value.dump();
-  return text.size() <= kShown ? text : text.substr(0, kShown) + "...";
+  if (value.is_object()) return "an object";
+  if (value.is_array() && value.size() > 8) return "a list";
+  return printable(value.dump(), 80);
 }
 
 template <class Element>

@@ -56,7 +56,7 @@ struct Placed {
 
 Placed read_tensor(const std::string& name, const SortedJson& entry, std::int64_t data_bytes,
                    std::string_view where) {
-  const std::string what = fmt::format("{}: tensor '{}'", where, name);
+  const std::string what = fmt::format("{}: tensor '{}'", where, printable(name));
   require(entry.is_object(), "{}: is {}; expected an object", what, entry.type_name());
 
   const SortedJson& type_name = field(entry, "dtype", what);
@@ -67,7 +67,7 @@ Placed read_tensor(const std::string& name, const SortedJson& entry, std::int64_
     std::vector<std::string_view> known;
     for (const ElementFormat& format : element_formats())
       if (format.in_safetensors) known.push_back(format.name);
-    fail("{}: 'dtype' is '{}'; expected one of {}", what, text, join(known, ", "));
+    fail("{}: 'dtype' is '{}'; expected one of {}", what, printable(text), join(known, ", "));
   }
 
   auto shape = read_numbers(field(entry, "shape", what), "shape", what);
@@ -89,7 +89,7 @@ void read_metadata(const SortedJson& entry, std::string_view where,
   require(entry.is_object(), "{}: '__metadata__' is {}; expected an object", where, entry.type_name());
   for (const auto& [key, value] : entry.items()) {
     require(value.is_string(), "{}: '__metadata__' has {} for '{}'; expected a string", where,
-            value.type_name(), key);
+            value.type_name(), printable(key));
     metadata.emplace(key, value.get_ref<const std::string&>());
   }
 }
@@ -99,7 +99,7 @@ void require_tiling(const std::vector<Placed>& placed, std::int64_t data_bytes, 
   std::int64_t position = 0;
   for (const auto& [tensor, begin, end] : placed) {
     require(begin == position, "{}: tensor '{}' begins at {}; expected {}, where the tensor before it ends",
-            where, tensor.name, begin, position);
+            where, printable(tensor.name), begin, position);
     position = end;
   }
   require(position == data_bytes, "{}: the last tensor ends at {}; expected {}, the end of the file", where,
@@ -143,12 +143,12 @@ std::vector<ShardEntry> parse_safetensors_index(std::string_view text, std::stri
   std::vector<ShardEntry> result;
   for (const auto& [tensor, file] : map.items()) {
     require(file.is_string(), "{}: 'weight_map' has {} for '{}'; expected the name of a file", where,
-            file.type_name(), tensor);
+            file.type_name(), printable(tensor));
     const auto& name = file.get_ref<const std::string&>();
     const bool plain = !name.empty() && name != "." && name != ".." && name.find('/') == name.npos &&
                        name.find('\0') == name.npos;
     require(plain, "{}: 'weight_map' has '{}' for '{}'; expected the name of a file beside the index", where,
-            name, tensor);
+            printable(name), printable(tensor));
     result.push_back({tensor, name});
   }
   return result;
