@@ -18,6 +18,8 @@ TensorSource TensorSource::of(const TensorView& view) {
 
 TensorSource TensorSource::from_rows(std::string name, ElementType type, std::vector<std::int64_t> shape,
                                      std::function<void(std::int64_t, float*)> read) {
+  require(can_quantise(type), "tensor '{}': cannot be written as {}; expected F32, F16, BF16 or Q8_0", name,
+          format_of(type).name);  // here rather than when half of the file is written
   const std::int64_t elements = count_elements(shape, name);
   const std::int64_t row_bytes = count_bytes(type, std::span(shape).last(shape.empty() ? 0 : 1), name);
   const std::int64_t width = shape.empty() ? 1 : shape.back();

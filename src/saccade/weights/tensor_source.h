@@ -28,8 +28,8 @@ struct TensorSource {
   /// The tensor as it is; the view's bytes must live until it has been written.
   static TensorSource of(const TensorView& view);
 
-  /// A tensor of `rows` (all dimensions but the last) given as floats and written as `type`, a row at a time:
-  /// `read(row, out)` puts the floats of one row to `out`.
+  /// A tensor given as floats and written as `type`, a row (of the last dimension) at a time: `read(row,
+  /// out)` puts the floats of one row to `out`. An Error when quantise.h does not know the type.
   static TensorSource from_rows(std::string name, ElementType type, std::vector<std::int64_t> shape,
                                 std::function<void(std::int64_t row, float* out)> read);
 };

@@ -187,6 +187,10 @@ TEST_F(GgufWriter, QuantisesRowByRow) {
   std::vector<TensorSource> sources;
   for (const ElementType type : {ElementType::F32, ElementType::F16, ElementType::BF16, ElementType::Q8_0})
     sources.push_back(TensorSource::from_rows(std::string(format_of(type).name), type, {2, 2, 32}, row));
+  EXPECT_THAT(message_of([&] {
+                TensorSource::from_rows("t", ElementType::Q4_K, {1, 256}, row);
+              }),
+              HasSubstr("tensor 't': cannot be written as Q4_K"));
   write_gguf(at("m.gguf"), {}, sources);
   const Checkpoint read = Checkpoint::open(at("m.gguf"));
   for (const TensorView& tensor : read.tensors()) {
