@@ -2,6 +2,7 @@
 
 #include <gmock/gmock.h>
 
+#include <algorithm>
 #include <bit>
 #include <cmath>
 
@@ -163,7 +164,8 @@ TEST(ToFloats, APartIsTheSameAsInTheWhole) {
     for (std::int64_t first = 0; first <= rows; ++first) {
       std::vector<float> part(static_cast<std::size_t>((rows - first) * row));
       to_floats(tensor, first * row, (rows - first) * row, part.data());
-      EXPECT_EQ(std::memcmp(part.data(), whole.data() + first * row, part.size() * sizeof(float)), 0)
+      const auto same = std::span(whole).subspan(static_cast<std::size_t>(first * row));
+      EXPECT_TRUE(std::ranges::equal(std::as_bytes(std::span(part)), std::as_bytes(same)))
           << format.name << " from row " << first;
     }
   }

@@ -1,6 +1,8 @@
 // Both writers: what they write, the readers read back.
 #include <gmock/gmock.h>
 
+#include <algorithm>
+
 #include "saccade/base/file.h"
 #include "saccade/base/json.h"
 #include "saccade/weights/checkpoint.h"
