@@ -212,6 +212,9 @@ int fuzz(const Options& options) {
     } catch (const Failure& failure) {
       show_current(failure.what.c_str());
       return 1;
+    } catch (const std::exception& error) {
+      show_current(error.what());
+      return 1;
     }
   }
   start_watchdog(0);
