@@ -21,7 +21,7 @@ LIBRARIES = {
     "spdlog": "spdlog::spdlog",
     "nlohmann": "nlohmann_json::nlohmann_json",
 }
-TORCH_FREE = ("base", "formula", "kernels", "text", "report")
+TORCH_FREE = ("base", "formula", "kernels", "text", "weights", "report")
 KEYWORDS = ("LINKS", "SOURCES", "PCH", "MAIN")
 
 
