@@ -83,10 +83,12 @@ void TokenFinder::split(std::string_view text,
     const size_t begin = at;
     at = end;
     if (token->single_word && (word_before(text, begin) || word_after(text, end))) continue;
-    const size_t from = std::max(done, token->lstrip ? before_spaces(text, begin) : begin);
-    const size_t to = std::max(from, token->rstrip ? after_spaces(text, end) : end);
+    // White space that one token has taken along may be another token, which then is found as well; what
+    // follows it is read once more. That is how the package does it.
+    const size_t from = token->lstrip ? std::max(done, before_spaces(text, begin)) : begin;
+    const size_t to = token->rstrip ? after_spaces(text, end) : end;
     if (done < from) use(text.substr(done, from - done), nullptr);
-    use(text.substr(from, to - from), token);
+    if (from < to) use(text.substr(from, to - from), token);
     done = to;
   }
   if (done < text.size()) use(text.substr(done), nullptr);

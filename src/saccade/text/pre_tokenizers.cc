@@ -126,7 +126,7 @@ std::vector<Stretch> arrange(std::vector<Stretch> stretches, Behaviour behaviour
 
 void give_all(const Piece& piece, std::vector<Stretch> stretches, Behaviour behaviour, const PieceSink& use) {
   for (const Stretch& stretch : arrange(std::move(stretches), behaviour))
-    use(part_of(piece, stretch.begin, stretch.end));
+    if (stretch.end > stretch.begin) use(part_of(piece, stretch.begin, stretch.end));
 }
 
 class Split final : public PreTokenizer {

@@ -4,6 +4,8 @@
 
 #include <pcre2.h>
 
+#include <optional>
+
 #include "saccade/base/error.h"
 #include "saccade/text/utf8.h"
 
@@ -79,6 +81,7 @@ std::vector<Stretch> Regex::split(std::string_view text) const {
 
   const PCRE2_SIZE* found = pcre2_get_ovector_pointer(data.get());
   size_t done = 0, from = 0;
+  std::optional<size_t> last_end;
   while (from <= text.size()) {
     const auto match = [&](uint32_t options) {
       return pcre2_match(code_->compiled.get(), reinterpret_cast<PCRE2_SPTR>(text.data()), text.size(), from,
@@ -90,16 +93,15 @@ std::vector<Stretch> Regex::split(std::string_view text) const {
     require(outcome >= 0, "the regular expression '{}' cannot be matched against a text of {} bytes: {}",
             code_->pattern, text.size(), message_of(outcome));
     const size_t begin = found[0], end = found[1];
-    if (end <= begin) {  // an empty match, which splits nothing but must not be found again
-      if (begin > done) result.push_back({done, begin, false});
-      done = begin;
-      if (begin >= text.size()) break;
-      from = begin + first_character(text.substr(begin)).length;
+    if (begin == end && last_end == end) {  // an empty match where the last one ended says nothing new
+      if (from == text.size()) break;
+      from += first_character(text.substr(from)).length;
       continue;
     }
     if (begin > done) result.push_back({done, begin, false});
     result.push_back({begin, end, true});
     done = from = end;
+    last_end = end;
   }
   if (done < text.size()) result.push_back({done, text.size(), false});
   return result;

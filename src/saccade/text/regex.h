@@ -21,8 +21,8 @@ class Regex {
   /// Throws an Error when the pattern is wrong or uses what is not supported.
   explicit Regex(std::string_view pattern);
 
-  /// All matches in their order and what lies between them; empty matches are left out. A byte that is not
-  /// UTF-8 counts as one control character.
+  /// All matches in their order, of which some may be empty, and what lies between them, which is not. A byte
+  /// that is not UTF-8 counts as one control character.
   std::vector<Stretch> split(std::string_view text) const;
 
  private:

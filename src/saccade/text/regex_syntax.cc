@@ -199,10 +199,12 @@ class Translator {
       return category == name || (name.size() == 1 && category.starts_with(name));
     };
     std::string members;
-    if (name == "Han") {
-      members = R"(\p{Han}\x{2ebf0}-\x{2ee5d})";
-    } else if (name == "Hiragana" || name == "Katakana" || name == "Hangul") {
-      members = fmt::format("\\p{{{}}}", name);
+    if (name == "Han" || name == "Hiragana" || name == "Katakana" || name == "Hangul") {
+      // Without "sc:" PCRE2 adds the characters that the script shares with others.
+      members = fmt::format("\\p{{sc:{}}}", name);
+      if (name == "Han") members += R"(\x{2b739}\x{2ebf0}-\x{2ee5d}\x{31350}-\x{323af})";
+      if (name == "Hiragana") members += R"(\x{1b132})";
+      if (name == "Katakana") members += R"(\x{1b155})";
     } else if (name != "C" && name != "Cn" && name != "Cs" &&
                std::any_of(kCategories.begin(), kCategories.end(), is_category)) {
       members = category_members(name);
