@@ -20,6 +20,8 @@ LIBRARIES = {
     "CLI": "CLI11::CLI11",
     "spdlog": "spdlog::spdlog",
     "nlohmann": "nlohmann_json::nlohmann_json",
+    "pcre2.h": "PCRE2::8bit",
+    "utf8proc.h": "utf8proc::utf8proc",
 }
 TORCH_FREE = ("base", "formula", "kernels", "text", "weights", "report")
 KEYWORDS = ("LINKS", "SOURCES", "PCH", "MAIN")
