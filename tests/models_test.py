@@ -232,4 +232,4 @@ class RealWeights(unittest.TestCase):
         self.assertLess((ours - theirs).abs().max().item(), 1e-5)
 
 
-unittest.main()
+unittest.main(verbosity=2)
