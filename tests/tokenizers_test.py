@@ -564,8 +564,7 @@ def measure():
             ratios, own = [], []
             for _ in range(7):
                 begin = time.perf_counter()
-                for one in texts:
-                    theirs.encode(one, add_special_tokens=False)
+                theirs.encode_batch_fast(texts, add_special_tokens=False)  # without offsets, as ours
                 package = time.perf_counter() - begin
                 own.append(OURS.seconds(request, text))
                 ratios.append(package / own[-1])
