@@ -59,7 +59,7 @@ format-check:
 	@$(CLANG_FORMAT) --dry-run --Werror $(sources)
 
 tidy: build
-	@printf '%s\n' $(filter src/saccade/base/% src/saccade/formula/%,$(filter-out %_test.cc %.h,$(sources))) | \
+	@printf '%s\n' $(filter src/saccade/base/% src/saccade/formula/% src/saccade/text/%,$(filter-out %_test.cc %.h,$(sources))) | \
 	  xargs -P $(JOBS) -n 1 $(CLANG_TIDY) --quiet -p build 2>/dev/null  # where it only counts hidden warnings
 
 clean:
