@@ -221,7 +221,12 @@ class Comparison(unittest.TestCase):
             OURS.load(theirs)
         for text in TEXTS if texts is None else texts:
             for special in (False, True):
-                expected = theirs.encode(text, add_special_tokens=special).ids
+                try:
+                    expected = theirs.encode(text, add_special_tokens=special).ids
+                except BaseException as error:
+                    if type(error).__name__ != "PanicException":
+                        raise
+                    break  # the package itself breaks on white space that two added tokens claim
                 found = OURS.encode(text, special)
                 if expected != found:
                     self.fail(f"seed {SEED}: ids differ for {show(text)}:\n{expected[:80]}\n{found[:80]}")
