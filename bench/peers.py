@@ -113,7 +113,7 @@ def our_operator(name, query, key, value, inputs):
     if name == "prior":
         tables = [torch.full((1, heads), ALPHA), torch.full((1, heads), BETA)]
     operator = torch.ops.saccade.attention
-    return lambda: operator(text, [query], [key], value, tables, None, None, None, 0, 0, 64, 1, 0.0, True, False)[0]
+    return lambda: operator(text, [query], [key], value, tables, None, None, None, 0, 0, 64, 1, 0.0, True, True, False)[0]
 
 
 def ours_by_program(arguments, name, n):

@@ -23,7 +23,7 @@ LIBRARIES = {
     "pcre2.h": "PCRE2::8bit",
     "utf8proc.h": "utf8proc::utf8proc",
 }
-TORCH_FREE = ("base", "formula", "kernels", "text", "report")
+TORCH_FREE = ("base", "formula", "kernels", "text", "weights", "report")
 KEYWORDS = ("LINKS", "SOURCES", "PCH", "MAIN")
 
 

@@ -46,7 +46,7 @@ def arguments(formula=CAUSAL, *, batch=2, heads=4, kv_heads=2, queries=5, keys=7
               "keys": [normal(batch, kv_heads, keys, width, **{**vectors, "seed": 2})],
               "value": normal(batch, kv_heads, keys, value_width, **{**vectors, "seed": 3}), "tables": [], "key_mask": None,
               "list_starts": None, "list_keys": None, "offset": keys - queries, "first_key": 0, "query_tile": 2, "key_tile": 1,
-              "epsilon": 0.0, "skip": True, "training": False}
+              "epsilon": 0.0, "skip": True, "gather": True, "training": False}
     if formula == PRIOR:
         result["tables"] = [torch.full((1, heads), value, dtype=compute).requires_grad_(grad) for value in (0.7, 0.9)]
     if formula == TABLE:

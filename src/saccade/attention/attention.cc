@@ -5,6 +5,7 @@
 
 #include "saccade/attention/fused.h"
 #include "saccade/attention/shapes.h"
+#include "saccade/attention/tuner.h"
 #include "saccade/base/error.h"
 #include "saccade/base/text.h"
 
@@ -307,8 +308,13 @@ PairInputs AttentionImpl::prepare(const Tensor& query, const Tensor& key, const 
     query_positions = positions.narrow(1, inputs.offset - inputs.first_key, query.size(2));
     key_positions = cache ? query_positions : positions.narrow(1, 0, key.size(2));
   }
-  const auto finish = [&](const Tensor& vectors, const Tensor& positions) {
-    return options_.rotary ? rotate(vectors, positions, *options_.rotary) : vectors;
+  const bool neighbours = plan.position_table() < 0;
+  const int64_t first_query = inputs.offset, first_key = cache ? inputs.offset : 0;
+  const auto finish = [&](const Tensor& vectors, const Tensor& positions, int64_t first) {
+    if (!options_.rotary) return vectors;
+    const bool learns = vectors.requires_grad() && torch::GradMode::is_enabled();
+    return neighbours && !learns ? rotate_from(vectors, first, *options_.rotary)
+                                 : rotate(vectors, positions, *options_.rotary);
   };
   const auto remember = [&](const std::string& track, const Tensor& values) {
     return cache ? cache->append(track, values) : values;
@@ -321,8 +327,8 @@ PairInputs AttentionImpl::prepare(const Tensor& query, const Tensor& key, const 
 
   inputs.queries.resize(plan.vectors.size() + 1);
   inputs.keys.resize(plan.vectors.size() + 1);
-  inputs.queries[0] = finish(query, query_positions);
-  inputs.keys[0] = remember("k", finish(key, key_positions));
+  inputs.queries[0] = finish(query, query_positions, first_query);
+  inputs.keys[0] = remember("k", finish(key, key_positions, first_key));
   inputs.value = remember("v", value);
   for (size_t index = 0; index < plan.vectors.size(); ++index) {
     const VectorInfo& vector = plan.vectors[index];
@@ -340,9 +346,9 @@ PairInputs AttentionImpl::prepare(const Tensor& query, const Tensor& key, const 
         hosts_.at(vector.name)->forward({x, heads, inputs.tables, cache}).to(query.scalar_type());
     if (from_start) computed = computed.narrow(2, inputs.offset, query.size(2));
     if (vector.for_keys)
-      inputs.keys[index + 1] = remember("vector " + vector.name, finish(computed, key_positions));
+      inputs.keys[index + 1] = remember("vector " + vector.name, finish(computed, key_positions, first_key));
     else
-      inputs.queries[index + 1] = finish(computed, query_positions);
+      inputs.queries[index + 1] = finish(computed, query_positions, first_query);
   }
   if (call.key_mask.defined() || (cache && cache->has("mask"))) {
     const auto all_real = [&](int64_t tokens) {
@@ -362,8 +368,12 @@ AttentionResult AttentionImpl::attend(const PairInputs& inputs, bool need_weight
   const std::string obstacle = fused_obstacle(inputs, need_weights);
   require(options_.path != Path::fused || obstacle.empty(), "attention: the fused path was asked for, but {}",
           obstacle);
-  return obstacle.empty() ? fused_attention(formula_, inputs)
-                          : reference_attention(formula_.plan(), inputs, need_weights);
+  if (!obstacle.empty()) return reference_attention(formula_.plan(), inputs, need_weights);
+  if (!inputs.lists || inputs.gather || options_.path == Path::fused)
+    return fused_attention(formula_, inputs);
+  PairInputs tuned = inputs;
+  tuned.gather = Tuner::global().choose(formula_, inputs).gather;
+  return fused_attention(formula_, tuned);
 }
 
 }  // namespace saccade

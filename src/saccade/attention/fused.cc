@@ -25,7 +25,8 @@ AttentionResult fused_attention(const Formula& formula, const PairInputs& inputs
                           .offset = inputs.offset,
                           .first_key = inputs.first_key,
                           .epsilon = inputs.epsilon,
-                          .skip = inputs.skip};
+                          .skip = inputs.skip,
+                          .gather = inputs.gather.value_or(true)};
   for (size_t index = 0; index < plan.vectors.size(); ++index) {
     if (!plan.vectors[index].used) continue;
     if (plan.vectors[index].for_keys)

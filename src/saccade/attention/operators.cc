@@ -11,6 +11,7 @@
 
 #include "saccade/attention/raw_call.h"
 #include "saccade/attention/shapes.h"
+#include "saccade/attention/skip_count.h"
 #include "saccade/base/error.h"
 
 namespace saccade {
@@ -45,9 +46,9 @@ std::tuple<Tensor, Tensor, Tensor> attention_meta(c10::string_view formula, at::
                                                   const OptionalTensor& list_starts,
                                                   const OptionalTensor& list_keys, int64_t offset,
                                                   int64_t first_key, int64_t query_tile, int64_t key_tile,
-                                                  double epsilon, bool skip, bool training) {
-  const Arguments a{formula,   queries, keys,      value,      tables,   key_mask, list_starts,
-                    list_keys, offset,  first_key, query_tile, key_tile, epsilon,  skip};
+                                                  double epsilon, bool skip, bool gather, bool training) {
+  const Arguments a{formula, queries,   keys,       value,    tables,  key_mask, list_starts, list_keys,
+                    offset,  first_key, query_tile, key_tile, epsilon, skip,     gather};
   Results results = make_results(a, training);
   return {results.output, results.log_sums, results.partials};
 }
@@ -58,18 +59,18 @@ std::tuple<Tensor, Tensor, Tensor> attention_cpu(c10::string_view formula, at::T
                                                  const OptionalTensor& list_starts,
                                                  const OptionalTensor& list_keys, int64_t offset,
                                                  int64_t first_key, int64_t query_tile, int64_t key_tile,
-                                                 double epsilon, bool skip, bool training) {
-  const Arguments a{formula,   queries, keys,      value,      tables,   key_mask, list_starts,
-                    list_keys, offset,  first_key, query_tile, key_tile, epsilon,  skip};
+                                                 double epsilon, bool skip, bool gather, bool training) {
+  const Arguments a{formula, queries,   keys,       value,    tables,  key_mask, list_starts, list_keys,
+                    offset,  first_key, query_tile, key_tile, epsilon, skip,     gather};
   const RawCall call = raw_call(a);
   Results results = make_results(a, training);
   const kernels::ForwardOutputs outputs{array_of(results.output), results.log_sums.data_ptr(),
                                         results.partials.numel() > 0 ? results.partials.data_ptr() : nullptr};
   const kernels::ForwardOptions options{skip, epsilon};
   if (compute_dtype(queries[0]) == at::kDouble)
-    kernels::forward<double>(*call.plan, call.inputs, options, outputs);
+    SkipCount::add(kernels::forward<double>(*call.plan, call.inputs, options, outputs));
   else
-    kernels::forward<float>(*call.plan, call.inputs, options, outputs);
+    SkipCount::add(kernels::forward<float>(*call.plan, call.inputs, options, outputs));
   return {results.output, results.log_sums, results.partials};
 }
 
@@ -96,9 +97,9 @@ std::vector<Tensor> attention_backward_meta(const Tensor&, const OptionalTensor&
                                             const OptionalTensor& list_starts,
                                             const OptionalTensor& list_keys, int64_t offset,
                                             int64_t first_key, int64_t query_tile, int64_t key_tile,
-                                            double epsilon, bool skip, at::IntArrayRef wanted) {
-  const Arguments a{formula,   queries, keys,      value,      tables,   key_mask, list_starts,
-                    list_keys, offset,  first_key, query_tile, key_tile, epsilon,  skip};
+                                            double epsilon, bool skip, bool gather, at::IntArrayRef wanted) {
+  const Arguments a{formula, queries,   keys,       value,    tables,  key_mask, list_starts, list_keys,
+                    offset,  first_key, query_tile, key_tile, epsilon, skip,     gather};
   check_kinds(compiled(formula)->formula.plan(), a);
   require(wanted.size() == tables.size(), "attention: wanted has {} entries; expected one per table, {}",
           wanted.size(), tables.size());
@@ -110,9 +111,9 @@ std::vector<Tensor> attention_backward_cpu(
     const Tensor& log_sums, const Tensor& partials, c10::string_view formula, at::TensorList queries,
     at::TensorList keys, const Tensor& value, at::TensorList tables, const OptionalTensor& key_mask,
     const OptionalTensor& list_starts, const OptionalTensor& list_keys, int64_t offset, int64_t first_key,
-    int64_t query_tile, int64_t key_tile, double epsilon, bool skip, at::IntArrayRef wanted) {
-  const Arguments a{formula,   queries, keys,      value,      tables,   key_mask, list_starts,
-                    list_keys, offset,  first_key, query_tile, key_tile, epsilon,  skip};
+    int64_t query_tile, int64_t key_tile, double epsilon, bool skip, bool gather, at::IntArrayRef wanted) {
+  const Arguments a{formula, queries,   keys,       value,    tables,  key_mask, list_starts, list_keys,
+                    offset,  first_key, query_tile, key_tile, epsilon, skip,     gather};
   const RawCall call = raw_call(a);
   check_saved(call, a, {output_gradient, log_sum_gradient, output, log_sums, partials}, wanted);
   const Plan& plan = call.formula->formula.plan();
@@ -182,12 +183,12 @@ class AttentionFunction : public torch::autograd::Function<AttentionFunction> {
                                at::TensorList keys, const Tensor& value, at::TensorList tables,
                                const OptionalTensor& key_mask, const OptionalTensor& list_starts,
                                const OptionalTensor& list_keys, int64_t offset, int64_t first_key,
-                               int64_t query_tile, int64_t key_tile, double epsilon, bool skip,
+                               int64_t query_tile, int64_t key_tile, double epsilon, bool skip, bool gather,
                                bool training) {
     const at::AutoDispatchBelowADInplaceOrView below;
     auto [output, log_sums, partials] =
         forward_operator().call(formula, queries, keys, value, tables, key_mask, list_starts, list_keys,
-                                offset, first_key, query_tile, key_tile, epsilon, skip, training);
+                                offset, first_key, query_tile, key_tile, epsilon, skip, gather, training);
     variable_list saved{output, log_sums, partials};
     saved.insert(saved.end(), queries.begin(), queries.end());
     saved.insert(saved.end(), keys.begin(), keys.end());
@@ -203,7 +204,7 @@ class AttentionFunction : public torch::autograd::Function<AttentionFunction> {
     data["queries"] = static_cast<int64_t>(queries.size());
     data["keys"] = static_cast<int64_t>(keys.size());
     data["tables"] = static_cast<int64_t>(tables.size());
-    data["numbers"] = std::vector<int64_t>{offset, first_key, query_tile, key_tile, skip};
+    data["numbers"] = std::vector<int64_t>{offset, first_key, query_tile, key_tile, skip, gather};
     data["epsilon"] = epsilon;
     return {output, log_sums, partials};
   }
@@ -215,7 +216,7 @@ class AttentionFunction : public torch::autograd::Function<AttentionFunction> {
     const size_t queries = count("queries"), keys = count("keys"), tables = count("tables");
     const std::vector<int64_t> numbers = data["numbers"].toIntVector();
     // Formula; vectors, value and tables; three optional tensors; the numbers.
-    variable_list result(1 + queries + keys + 1 + tables + 3 + 7);
+    variable_list result(1 + queries + keys + 1 + tables + 3 + 8);
     if (!gradients[0].defined() && !gradients[1].defined()) return result;
     const Tensor output_gradient = gradients[0].defined() ? gradients[0] : at::zeros_like(saved[0]);
     size_t at = 3;
@@ -237,7 +238,7 @@ class AttentionFunction : public torch::autograd::Function<AttentionFunction> {
         output_gradient, optional(gradients[1]), saved[0], saved[1], saved[2], data["formula"].toStringRef(),
         query_list, key_list, value, table_list, optional(saved[at]), optional(saved[at + 1]),
         optional(saved[at + 2]), numbers[0], numbers[1], numbers[2], numbers[3], data["epsilon"].toDouble(),
-        numbers[4] != 0, wanted);
+        numbers[4] != 0, numbers[5] != 0, wanted);
     for (size_t index = 0; index < computed.size(); ++index) {
       const bool table = index >= queries + keys + 1;
       if (!table || wanted[index - queries - keys - 1]) result[1 + index] = computed[index];
@@ -252,16 +253,16 @@ std::tuple<Tensor, Tensor, Tensor> attention_autograd(c10::string_view formula, 
                                                       const OptionalTensor& list_starts,
                                                       const OptionalTensor& list_keys, int64_t offset,
                                                       int64_t first_key, int64_t query_tile, int64_t key_tile,
-                                                      double epsilon, bool skip, bool training) {
+                                                      double epsilon, bool skip, bool gather, bool training) {
   // A gradient that will be asked for needs what training keeps, whether the caller thought of it or not.
   const auto needs_gradient = [](const Tensor& tensor) { return tensor.requires_grad(); };
   bool learns = needs_gradient(value);
   for (const at::TensorList list : {queries, keys, tables})
     learns |= std::any_of(list.begin(), list.end(), needs_gradient);
   training |= learns && at::GradMode::is_enabled();
-  variable_list results =
-      AttentionFunction::apply(std::string(formula), queries, keys, value, tables, key_mask, list_starts,
-                               list_keys, offset, first_key, query_tile, key_tile, epsilon, skip, training);
+  variable_list results = AttentionFunction::apply(std::string(formula), queries, keys, value, tables,
+                                                   key_mask, list_starts, list_keys, offset, first_key,
+                                                   query_tile, key_tile, epsilon, skip, gather, training);
   return {results[0], results[1], results[2]};
 }
 
@@ -275,11 +276,11 @@ class BackwardFunction : public torch::autograd::Function<BackwardFunction> {
                                at::TensorList tables, const OptionalTensor& key_mask,
                                const OptionalTensor& list_starts, const OptionalTensor& list_keys,
                                int64_t offset, int64_t first_key, int64_t query_tile, int64_t key_tile,
-                               double epsilon, bool skip, std::vector<int64_t> wanted) {
+                               double epsilon, bool skip, bool gather, std::vector<int64_t> wanted) {
     const at::AutoDispatchBelowADInplaceOrView below;
     return backward_operator().call(output_gradient, log_sum_gradient, output, log_sums, partials, formula,
                                     queries, keys, value, tables, key_mask, list_starts, list_keys, offset,
-                                    first_key, query_tile, key_tile, epsilon, skip, wanted);
+                                    first_key, query_tile, key_tile, epsilon, skip, gather, wanted);
   }
   static variable_list backward(AutogradContext*, const variable_list&) {
     fail(
@@ -293,17 +294,17 @@ std::vector<Tensor> attention_backward_autograd(
     const Tensor& log_sums, const Tensor& partials, c10::string_view formula, at::TensorList queries,
     at::TensorList keys, const Tensor& value, at::TensorList tables, const OptionalTensor& key_mask,
     const OptionalTensor& list_starts, const OptionalTensor& list_keys, int64_t offset, int64_t first_key,
-    int64_t query_tile, int64_t key_tile, double epsilon, bool skip, at::IntArrayRef wanted) {
+    int64_t query_tile, int64_t key_tile, double epsilon, bool skip, bool gather, at::IntArrayRef wanted) {
   return BackwardFunction::apply(output_gradient, log_sum_gradient, output, log_sums, partials,
                                  std::string(formula), queries, keys, value, tables, key_mask, list_starts,
-                                 list_keys, offset, first_key, query_tile, key_tile, epsilon, skip,
+                                 list_keys, offset, first_key, query_tile, key_tile, epsilon, skip, gather,
                                  wanted.vec());
 }
 
 #define SACCADE_ARGUMENTS                                                                             \
   "str formula, Tensor[] queries, Tensor[] keys, Tensor value, Tensor[] tables, Tensor? key_mask, "   \
   "Tensor? list_starts, Tensor? list_keys, int offset, int first_key, int query_tile, int key_tile, " \
-  "float epsilon, bool skip"
+  "float epsilon, bool skip, bool gather"
 
 TORCH_LIBRARY(saccade, library) {
   library.def("attention(" SACCADE_ARGUMENTS
@@ -335,7 +336,7 @@ std::tuple<Tensor, Tensor> call_attention_operator(const OperatorInputs& inputs)
   auto [output, log_sums, partials] = forward_operator().call(
       inputs.formula, inputs.queries, inputs.keys, inputs.value, inputs.tables, inputs.key_mask,
       inputs.list_starts, inputs.list_keys, inputs.offset, inputs.first_key, inputs.query_tile,
-      inputs.key_tile, inputs.epsilon, inputs.skip, /*training=*/false);
+      inputs.key_tile, inputs.epsilon, inputs.skip, inputs.gather, /*training=*/false);
   return {output, log_sums};
 }
 

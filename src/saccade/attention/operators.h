@@ -20,7 +20,7 @@ struct OperatorInputs {
   std::optional<at::Tensor> list_starts, list_keys;
   int64_t offset = 0, first_key = 0, query_tile = 64, key_tile = 1;
   double epsilon = 0;
-  bool skip = true;
+  bool skip = true, gather = true;
 };
 
 // Output and log-sums [norm, batch, head, query], through the dispatcher.

@@ -272,7 +272,8 @@ RawCall raw_call(const Arguments& a) {
                     starts.data_ptr<int32_t>(),
                     keys.data_ptr<int32_t>(),
                     starts.size(0) == 1 ? 0 : starts.stride(0),
-                    starts.size(1) == 1 ? 0 : starts.stride(1)};
+                    starts.size(1) == 1 ? 0 : starts.stride(1),
+                    a.gather};
   }
   return call;
 }

@@ -32,7 +32,7 @@ struct Arguments {
   const OptionalTensor &key_mask, &list_starts, &list_keys;
   int64_t offset, first_key, query_tile, key_tile;
   double epsilon;
-  bool skip;
+  bool skip, gather;
 };
 
 // What a gradient is computed from, beside the arguments.

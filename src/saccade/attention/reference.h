@@ -30,6 +30,8 @@ struct PairInputs {
   std::optional<KeyLists> lists;  // the only keys to look at
   double epsilon = 0;             // fused path: leave out tiles of less than this share of their rows' weight
   bool skip = true;               // fused path: leave out tiles that the mask empties
+  // Fused path: pick listed keys, or walk over all and hide the others. Not said: as the machine likes it.
+  std::optional<bool> gather;
 };
 
 struct AttentionResult {

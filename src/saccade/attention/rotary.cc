@@ -1,20 +1,102 @@
 // Angles are computed in double, because position times frequency needs more digits than a float has.
 #include "saccade/attention/rotary.h"
 
+#include <ATen/Parallel.h>
+
+#include <algorithm>
+#include <mutex>
+
 #include "saccade/attention/shapes.h"
 #include "saccade/base/error.h"
 
 namespace saccade {
 
-at::Tensor rotate(const at::Tensor& vectors, const at::Tensor& positions, const RotaryOptions& options) {
-  const int64_t width = vectors.size(-1), dims = options.dims > 0 ? options.dims : width;
+namespace {
+
+int64_t turned_dims(int64_t width, const RotaryOptions& options) {
+  const int64_t dims = options.dims > 0 ? options.dims : width;
   require(dims <= width && dims % 2 == 0,
           "rotary: {} of {} numbers cannot be turned in pairs; expected an even number up to {}", dims, width,
           width);
+  const auto given = static_cast<int64_t>(options.frequencies.size());
+  require(given == 0 || given == dims / 2, "rotary: {} frequencies are given; expected one per pair, {}",
+          given, dims / 2);
+  return dims;
+}
+
+torch::Tensor frequencies_of(int64_t dims, const RotaryOptions& options) {
+  if (!options.frequencies.empty()) return torch::tensor(options.frequencies, torch::kDouble);
+  return torch::pow(options.base, torch::arange(0, dims, 2, torch::kDouble) / -static_cast<double>(dims));
+}
+
+// Cosines and sines of the first positions, [positions, pairs] each. A model's layers turn alike, so the last
+// few tables are kept; they grow by doubling.
+struct AngleTable {
+  RotaryOptions options;
+  int64_t dims = 0;
+  torch::Tensor cosine, sine;
+};
+
+AngleTable angle_table(int64_t dims, int64_t positions, const RotaryOptions& options) {
+  constexpr size_t kKept = 8;
+  static std::mutex mutex;
+  static std::vector<AngleTable> tables;
+  const std::lock_guard lock(mutex);
+  const auto found = std::ranges::find_if(
+      tables, [&](const AngleTable& table) { return table.dims == dims && table.options == options; });
+  if (found != tables.end() && found->cosine.size(0) >= positions) return *found;
+  int64_t length = 64;
+  while (length < positions) length *= 2;
+  const auto angles = torch::arange(length, torch::kDouble).unsqueeze(-1) * frequencies_of(dims, options);
+  const AngleTable table{options, dims, angles.cos().to(torch::kFloat), angles.sin().to(torch::kFloat)};
+  if (found != tables.end()) {
+    *found = table;
+  } else {
+    if (tables.size() == kKept) tables.erase(tables.begin());
+    tables.push_back(table);
+  }
+  return table;
+}
+
+}  // namespace
+
+at::Tensor rotate_from(const at::Tensor& vectors, int64_t first, const RotaryOptions& options) {
+  const int64_t batch = vectors.size(0), heads = vectors.size(1), tokens = vectors.size(2),
+                width = vectors.size(3);
+  if (vectors.scalar_type() != torch::kFloat || !vectors.device().is_cpu() || vectors.stride(3) != 1 ||
+      options.interleaved)
+    return rotate(vectors, torch::arange(first, first + tokens, torch::kLong), options);
+  const int64_t dims = turned_dims(width, options), pairs = dims / 2;
+  const AngleTable table = angle_table(dims, first + tokens, options);
+  at::Tensor result = torch::empty({batch, heads, tokens, width}, vectors.options());
+  const float* cosines = table.cosine.data_ptr<float>();
+  const float* sines = table.sine.data_ptr<float>();
+  const float* from = vectors.data_ptr<float>();
+  float* to = result.data_ptr<float>();
+  at::parallel_for(0, batch * heads * tokens, std::max<int64_t>(1, 32768 / std::max<int64_t>(width, 1)),
+                   [&](int64_t begin, int64_t end) {
+                     for (int64_t row = begin; row < end; ++row) {
+                       const int64_t token = row % tokens, head = row / tokens % heads,
+                                     sequence = row / tokens / heads;
+                       const float* x = from + sequence * vectors.stride(0) + head * vectors.stride(1) +
+                                        token * vectors.stride(2);
+                       float* y = to + row * width;
+                       const float* cosine = cosines + (first + token) * pairs;
+                       const float* sine = sines + (first + token) * pairs;
+                       for (int64_t k = 0; k < pairs; ++k) {
+                         y[k] = x[k] * cosine[k] - x[k + pairs] * sine[k];
+                         y[k + pairs] = x[k + pairs] * cosine[k] + x[k] * sine[k];
+                       }
+                       std::copy(x + dims, x + width, y + dims);
+                     }
+                   });
+  return result;
+}
+
+at::Tensor rotate(const at::Tensor& vectors, const at::Tensor& positions, const RotaryOptions& options) {
+  const int64_t width = vectors.size(-1), dims = turned_dims(width, options);
   const auto dtype = compute_dtype(vectors);
-  const auto in_double = torch::TensorOptions().dtype(torch::kDouble).device(vectors.device());
-  const auto frequencies =
-      torch::pow(options.base, torch::arange(0, dims, 2, in_double) / -static_cast<double>(dims));
+  const auto frequencies = frequencies_of(dims, options).to(vectors.device());
   auto angles = positions.to(torch::kDouble).unsqueeze(-1) *
                 frequencies;                                  // [tokens, dims/2] or [batch, tokens, dims/2]
   angles = angles.dim() == 3 ? angles.unsqueeze(1) : angles;  // the heads turn alike

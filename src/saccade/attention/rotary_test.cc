@@ -114,6 +114,28 @@ TEST(Rotary, GradientTurnsBack) {
   }
 }
 
+TEST(Rotary, NeighboursInOnePassAreTheSame) {
+  torch::manual_seed(1);
+  const torch::Tensor whole = torch::randn({2, 3, 70, 24});
+  for (const RotaryOptions& options :
+       {RotaryOptions{}, RotaryOptions{.base = 500, .dims = 10}, RotaryOptions{.interleaved = true},
+        RotaryOptions{.dims = 4, .frequencies = {0.5, 0.01}}})
+    for (const int64_t first : {0, 1, 63, 64, 4000})
+      for (const torch::Tensor& vectors : {whole, whole.transpose(1, 2), whole.narrow(2, 5, 3)}) {
+        const torch::Tensor expected =
+            rotate(vectors, torch::arange(first, first + vectors.size(2), torch::kLong), options);
+        EXPECT_TRUE(torch::allclose(rotate_from(vectors, first, options), expected, 1e-6, 1e-6))
+            << "from " << first;
+      }
+}
+
+TEST(Rotary, FrequenciesTakeThePlaceOfTheBase) {
+  const torch::Tensor vectors = torch::randn({1, 1, 5, 4}), positions = torch::arange(5, torch::kLong);
+  EXPECT_TRUE(torch::equal(rotate(vectors, positions, {.base = 100}),
+                           rotate(vectors, positions, {.frequencies = {1, 0.1}})));
+  EXPECT_THROW(rotate(vectors, positions, {.frequencies = {1}}), Error);
+}
+
 TEST(Rotary, RefusesAnOddNumberAndTooManyNumbers) {
   const Tensor vectors = torch::zeros({1, 1, 2, 5}), positions = torch::arange(2);
   EXPECT_EQ(test::error_of([&] { rotate(vectors, positions, {}); }),

@@ -9,6 +9,7 @@
 #include <cerrno>
 #include <cstdio>
 #include <system_error>
+#include <utility>
 
 #include "saccade/base/error.h"
 
@@ -19,19 +20,14 @@ namespace {
 class Descriptor {
  public:
   explicit Descriptor(int number) : number_(number) {}
-  ~Descriptor() { close(); }
+  ~Descriptor() {
+    if (valid()) ::close(number_);
+  }
   Descriptor(const Descriptor&) = delete;
   Descriptor& operator=(const Descriptor&) = delete;
 
   int number() const { return number_; }
   bool valid() const { return number_ >= 0; }
-
-  // Some file systems report a failed write only here.
-  int close() {
-    const int result = valid() ? ::close(number_) : 0;
-    number_ = -1;
-    return result;
-  }
 
  private:
   int number_;
@@ -46,35 +42,6 @@ std::string_view kind_of(mode_t mode) {
   if (S_ISSOCK(mode)) return "a socket";
   return "a device";
 }
-
-// A name beside `target` that no other process uses; the file at it is deleted unless it is kept.
-class TemporaryFile {
- public:
-  explicit TemporaryFile(const std::filesystem::path& target) {
-    constexpr int kAttempts = 1000;
-    const std::string stem = "." + target.filename().string() + "." + std::to_string(::getpid()) + ".";
-    for (int attempt = 0; attempt < kAttempts && descriptor_ < 0; ++attempt) {
-      path_ = target.parent_path() / (stem + std::to_string(attempt));
-      descriptor_ = ::open(path_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-      if (descriptor_ < 0 && errno != EEXIST) break;
-    }
-    require(descriptor_ >= 0, "{}: cannot write: {}", target.string(), reason());
-  }
-  ~TemporaryFile() {
-    if (!kept_) ::unlink(path_.c_str());
-  }
-  TemporaryFile(const TemporaryFile&) = delete;
-  TemporaryFile& operator=(const TemporaryFile&) = delete;
-
-  const std::filesystem::path& path() const { return path_; }
-  int descriptor() const { return descriptor_; }
-  void keep() { kept_ = true; }
-
- private:
-  std::filesystem::path path_;
-  int descriptor_ = -1;
-  bool kept_ = false;
-};
 
 bool write_all(int descriptor, std::string_view content) {
   while (!content.empty()) {
@@ -133,28 +100,65 @@ std::string read_file(const std::filesystem::path& path, std::size_t max_bytes) 
   return content;
 }
 
-void write_atomic(const std::filesystem::path& path, std::string_view content) {
+AtomicFile::AtomicFile(const std::filesystem::path& path) : path_(path) {
   require(path.has_filename(), "{}: cannot write: it names no file", path.string());
-  const std::filesystem::path target = resolve(path);
+  target_ = resolve(path);
   struct stat existing {};
-  const bool exists = ::stat(target.c_str(), &existing) == 0;
+  const bool exists = ::stat(target_.c_str(), &existing) == 0;
   require(!exists || S_ISREG(existing.st_mode), "{}: cannot write: it is {}, not a file", path.string(),
           kind_of(existing.st_mode));
 
-  TemporaryFile temporary(target);
-  Descriptor file(temporary.descriptor());
-  const bool written = (!exists || ::fchmod(file.number(), existing.st_mode & 07777) == 0) &&
-                       write_all(file.number(), content) && ::fsync(file.number()) == 0 &&
-                       file.close() == 0 && std::rename(temporary.path().c_str(), target.c_str()) == 0;
-  require(written, "{}: cannot write: {}", path.string(), reason());
-  temporary.keep();
+  constexpr int kAttempts = 1000;  // to find a name that no other process uses
+  const std::string stem = "." + target_.filename().string() + "." + std::to_string(::getpid()) + ".";
+  for (int attempt = 0; attempt < kAttempts && descriptor_ < 0; ++attempt) {
+    temporary_ = target_.parent_path() / (stem + std::to_string(attempt));
+    descriptor_ = ::open(temporary_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    if (descriptor_ < 0 && errno != EEXIST) break;
+  }
+  require(descriptor_ >= 0, "{}: cannot write: {}", path.string(), reason());
+  if (exists && ::fchmod(descriptor_, existing.st_mode & 07777) != 0) {
+    const std::string why = reason();
+    discard();  // a constructor that throws has no destructor
+    fail("{}: cannot write: {}", path.string(), why);
+  }
+}
+
+AtomicFile::~AtomicFile() { discard(); }
+
+void AtomicFile::discard() {
+  if (descriptor_ >= 0) ::close(descriptor_);
+  if (!temporary_.empty()) ::unlink(temporary_.c_str());
+  descriptor_ = -1;
+  temporary_.clear();
+}
+
+void AtomicFile::append(std::string_view content) {
+  invariant(descriptor_ >= 0, "nothing is appended to a file that has been committed");
+  const bool written = write_all(descriptor_, content);  // before the reason is asked for
+  require(written, "{}: cannot write: {}", path_.string(), reason());
+}
+
+void AtomicFile::commit() {
+  invariant(descriptor_ >= 0, "a file is committed once");
+  const bool synchronised = ::fsync(descriptor_) == 0;
+  // Some file systems report a failed write only when the file is closed.
+  const bool written = synchronised && ::close(std::exchange(descriptor_, -1)) == 0 &&
+                       std::rename(temporary_.c_str(), target_.c_str()) == 0;
+  require(written, "{}: cannot write: {}", path_.string(), reason());
+  temporary_.clear();
 
   // The new name reaches the disk with its directory. The file is complete either way, so a file system that
   // cannot do this is no error.
-  const auto parent = target.parent_path();
+  const auto parent = target_.parent_path();
   const Descriptor directory(
       ::open(parent.empty() ? "." : parent.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (directory.valid()) ::fsync(directory.number());
+}
+
+void write_atomic(const std::filesystem::path& path, std::string_view content) {
+  AtomicFile file(path);
+  file.append(content);
+  file.commit();
 }
 
 }  // namespace saccade

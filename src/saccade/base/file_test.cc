@@ -159,5 +159,20 @@ TEST_F(WriteAtomic, LeavesTheOldFileAndNoRestWhenTheDiskIsFull) {
   EXPECT_THAT(names(), UnorderedElementsAre("data"));
 }
 
+TEST_F(WriteAtomic, JoinsWhatIsAppended) {
+  AtomicFile file(make("data", "old"));
+  file.append("one ");
+  file.append("two");
+  EXPECT_EQ(read_file(at("data"), 100), "old") << "nothing changes before the commit";
+  file.commit();
+  EXPECT_EQ(read_file(at("data"), 100), "one two");
+  EXPECT_THAT(names(), UnorderedElementsAre("data"));
+}
+
+TEST_F(WriteAtomic, LeavesNothingWithoutACommit) {
+  { AtomicFile(at("data")).append("half"); }
+  EXPECT_THAT(names(), testing::IsEmpty());
+}
+
 }  // namespace
 }  // namespace saccade

@@ -55,6 +55,22 @@ TEST(ParseJson, BoundsNesting) {
   EXPECT_THAT(error_of(std::string(1'000'000, '[')), HasSubstr("nested deeper"));
 }
 
+TEST(ParseUniqueJson, RefusesAKeyThatIsGivenTwice) {
+  const auto parse = [](std::string_view text) {
+    try {
+      return parse_unique_json(text, "config.json").dump();
+    } catch (const Error& error) {
+      return std::string(error.what());
+    }
+  };
+  EXPECT_EQ(parse(R"({"b": {"a": 1}, "a": [{"a": 2}, {"a": 3}]})"), R"({"a":[{"a":2},{"a":3}],"b":{"a":1}})");
+  EXPECT_EQ(parse(R"({"a": 1, "a": 1})"), "config.json: the key 'a' is given twice in one object");
+  EXPECT_EQ(parse(R"([{"b": {"a": 1, "c": {"a": 0}, "a": 2}}])"),
+            "config.json: the key 'a' is given twice in one object");
+  EXPECT_THAT(parse("[1, 2"), StartsWith("config.json:1:6: "));
+  EXPECT_THAT(parse(nested(kJsonDepth + 2)), HasSubstr("nested deeper than 200 levels"));
+}
+
 TEST(DumpJson, WritesNonFiniteNumbersAsNull) {
   const double infinity = std::numeric_limits<double>::infinity();
   EXPECT_EQ(dump(Json::array({infinity, -infinity, std::numeric_limits<double>::quiet_NaN(), 1.5})),

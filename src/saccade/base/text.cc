@@ -1,6 +1,8 @@
 // Suggestions by edit distance, the words of lists and plurals, and columns measured in terminal cells.
 #include "saccade/base/text.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cctype>
 
@@ -164,6 +166,25 @@ std::string_view trim(std::string_view text) {
   const auto first = text.find_first_not_of(kSpace);
   if (first == text.npos) return {};
   return text.substr(first, text.find_last_not_of(kSpace) - first + 1);
+}
+
+std::string printable(std::string_view text, std::size_t limit) {
+  const bool cut = text.size() > limit;
+  if (cut) {
+    while (limit > 0 && (static_cast<unsigned char>(text[limit]) & 0xc0) == 0x80)
+      --limit;  // no half character
+    text = text.substr(0, limit);
+  }
+  std::string result;
+  for (const char byte : text) {
+    const auto code = static_cast<unsigned char>(byte);
+    if (code < 0x20 || code == 0x7f) {
+      result += fmt::format("\\x{:02x}", code);
+    } else {
+      result += byte;
+    }
+  }
+  return cut ? result + "..." : result;
 }
 
 std::vector<std::string_view> split_lines(std::string_view text) {

@@ -40,6 +40,10 @@ std::string plural(std::int64_t n, std::string_view word);
 /// `text` without white space at its ends.
 std::string_view trim(std::string_view text);
 
+/// Text from a file as a message may show it: control characters, which could steer a terminal or end the
+/// message, become "\x1b"; beyond `limit` bytes there is "...".
+std::string printable(std::string_view text, std::size_t limit = 200);
+
 /// The lines of `text` without their ends (LF or CR LF). An end of line at the end of the text starts no
 /// further line, and an empty text has none.
 std::vector<std::string_view> split_lines(std::string_view text);
@@ -57,6 +61,9 @@ class Table {
 
   /// Adds a row, which must have as many cells as the header.
   void add(std::vector<std::string> row);
+
+  /// How many rows were added.
+  size_t rows() const { return rows_.size() - 1; }
 
   /// The table as text, each line ended and without trailing spaces.
   std::string print() const;

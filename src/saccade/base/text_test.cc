@@ -118,5 +118,16 @@ TEST(Table, RefusesARowOfAnotherLength) {
   EXPECT_THROW(table.add({"1"}), std::logic_error);
 }
 
+TEST(Printable, ShowsControlCharactersAsNumbers) {
+  EXPECT_EQ(printable("plain \xc3\xa4"), "plain \xc3\xa4");
+  EXPECT_EQ(printable(std::string_view("a\0b\x1b[2J\n\x7f", 9)), "a\\x00b\\x1b[2J\\x0a\\x7f");
+}
+
+TEST(Printable, CutsLongTextBetweenCharacters) {
+  EXPECT_EQ(printable("abcdef", 6), "abcdef");
+  EXPECT_EQ(printable("abcdef", 5), "abcde...");
+  EXPECT_EQ(printable("abc\xc3\xa4", 4), "abc...");
+}
+
 }  // namespace
 }  // namespace saccade

@@ -7,6 +7,7 @@
 #include <chrono>
 #include <ctime>
 
+#include "saccade/attention/skip_count.h"
 #include "saccade/base/error.h"
 #include "saccade/bench/rivals.h"
 
@@ -52,6 +53,11 @@ std::vector<ComparisonRow> measure_scene(const ComparisonOptions& options, const
     rows.push_back(std::move(row));
   }
   const double operations = useful_operations(*scene);
+  if (!rows.empty() && rows[0].contestant == "saccade") {
+    const SkipCount count;
+    contestants[0].run();
+    rows[0].skipped = count.report();
+  }
   const std::vector<Measurement> measurements = measure(contestants, options.rounds);
   size_t next = 0;
   for (ComparisonRow& row : rows) {
@@ -84,8 +90,12 @@ std::vector<ComparisonRow> compare(const ComparisonOptions& options,
       for (const Task task : options.tasks) {
         Case shape = self_attention(length, options.heads, options.width, options.kv_heads);
         shape.batch = options.batch;
-        const Setup setup{
-            .formula = formula, .task = task, .shape = shape, .dtype = options.dtype, .path = options.path};
+        const Setup setup{.formula = formula,
+                          .task = task,
+                          .shape = shape,
+                          .dtype = options.dtype,
+                          .path = options.path,
+                          .epsilon = options.epsilon};
         require(task != Task::decoding || decodes, "bench: the formula '{}' cannot decode", formula.name);
         for (ComparisonRow& row : measure_scene(options, setup)) rows.push_back(std::move(row));
         if (progress) progress(++done, total);

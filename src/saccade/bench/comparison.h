@@ -6,6 +6,7 @@
 
 #include "saccade/bench/scene.h"
 #include "saccade/bench/statistics.h"
+#include "saccade/kernels/kernels.h"
 
 namespace saccade::bench {
 
@@ -16,6 +17,7 @@ struct ComparisonOptions {
   int64_t batch = 1, heads = 8, kv_heads = 0, width = 64;
   at::ScalarType dtype = at::kFloat;
   Path path = Path::automatic;
+  double epsilon = 0;               // leave out tiles of less than this share of their rows' weight
   std::vector<std::string> rivals;  // none: all that compute the same, and SDPA as a yardstick
   RoundOptions rounds;
 };
@@ -27,11 +29,12 @@ struct ComparisonRow {
   std::string contestant;
   std::string path;  // which of ours ran; empty for a rival
   Summary seconds;
-  Summary ratio;            // its time / ours, round by round
-  double useful_gigaflops;  // per second
-  int64_t bytes;            // peak, beyond what was there before
-  double error;             // against ours; -1: not compared
-  std::string failure;      // why there are no numbers
+  Summary ratio;                   // its time / ours, round by round
+  double useful_gigaflops;         // per second
+  int64_t bytes;                   // peak, beyond what was there before
+  double error;                    // against ours; -1: not compared
+  std::string failure;             // why there are no numbers
+  kernels::ForwardReport skipped;  // of ours, in one forward pass
 };
 
 struct GrowthRow {

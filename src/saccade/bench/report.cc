@@ -26,6 +26,13 @@ std::string warning(const Circumstances& circumstances) {
       plural(circumstances.threads, "thread"), circumstances.peak.cores);
 }
 
+// The share of a row's weight that leaving out negligible tiles may cost: each is below epsilon.
+double weight_lost(const ComparisonOptions& options, const ComparisonRow& row) {
+  if (row.skipped.negligible == 0) return 0;
+  const int64_t tiles = (row.length + kernels::kTileKeys - 1) / kernels::kTileKeys;
+  return options.epsilon * static_cast<double>(tiles);
+}
+
 }  // namespace
 
 std::string comparison_text(const ComparisonOptions& options, const Circumstances& circumstances,
@@ -57,6 +64,13 @@ std::string comparison_text(const ComparisonOptions& options, const Circumstance
   text += table.print();
   if (!notes.empty()) text += "\nNot measured\n";
   for (const std::string& note : notes) text += "  " + note;
+  Table skips({"formula", "work", "n", "tiles", "emptied by the mask", "negligible", "weight lost, at most"});
+  for (const ComparisonRow& row : rows)
+    if (row.skipped.empty + row.skipped.negligible > 0)
+      skips.add({row.formula, std::string(name_of(row.task)), std::to_string(row.length),
+                 std::to_string(row.skipped.tiles), std::to_string(row.skipped.empty),
+                 std::to_string(row.skipped.negligible), fmt::format("{:.1e}", weight_lost(options, row))});
+  if (skips.rows() > 0) text += "\nTiles that ours left out\n" + skips.print();
   const std::vector<GrowthRow> growths = growth(rows);
   if (!growths.empty()) {
     Table exponents({"formula", "work", "by", "time", "memory"});
@@ -90,6 +104,11 @@ Json comparison_json(const ComparisonOptions& options, const Circumstances& circ
                  {"by", row.contestant},
                  {"failure", row.failure.empty() ? Json() : Json(row.failure)}};
     if (!row.path.empty()) json["path"] = row.path;
+    if (row.skipped.tiles > 0)
+      json["skipped"] = {{"tiles", row.skipped.tiles},
+                         {"empty", row.skipped.empty},
+                         {"negligible", row.skipped.negligible},
+                         {"weight_lost_at_most", weight_lost(options, row)}};
     if (row.failure.empty())
       json.update({{"seconds", row.seconds.median},
                    {"seconds_low", row.seconds.low},

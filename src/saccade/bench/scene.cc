@@ -104,6 +104,7 @@ std::shared_ptr<Scene> make_scene(const Setup& setup) {
   if (setup.task == Task::decoding) ++shape.queries, ++shape.keys;
   AttentionOptions options = options_of(shape);
   options.path = setup.path;
+  options.epsilon = setup.epsilon;
   // Query, key and value are large: torch draws them faster than the project's own streams.
   Case narrow = shape;
   narrow.head_dim = narrow.value_dim = 1;

@@ -41,6 +41,7 @@ struct Setup {
   Case shape;
   at::ScalarType dtype = at::kFloat;
   Path path = Path::automatic;  // of our attention
+  double epsilon = 0;           // of our attention: what may be left out
   std::optional<Sparsity> sparsity;
   bool operator==(const Setup&) const = default;
 };

@@ -174,10 +174,15 @@ std::string lists(const Subject& subject, const Case& c) {
       Problem listed = make_problem(subject.formula, c), hidden = listed;
       listed.call.lists = choice.lists;
       hidden.call.inputs[masked.input] = choice.allowed;
-      const auto wrong = compare_runs(fmt::format("with lists for tiles of {} x {}, ", query_tile, key_tile),
-                                      whole_run(*module, listed, c.seed),
-                                      whole_run(with_mask, hidden, c.seed), kDoubleTolerance);
-      if (!wrong.empty()) return wrong;
+      const auto expected = whole_run(with_mask, hidden, c.seed);
+      for (const bool gather : {true, false}) {
+        const auto wrong = compare_runs(
+            fmt::format("with lists for tiles of {} x {}, {}, ", query_tile, key_tile,
+                        gather ? "picked" : "as a mask"),
+            whole_run(*module, listed, c.seed, [&](PairInputs& inputs) { inputs.gather = gather; }), expected,
+            kDoubleTolerance);
+        if (!wrong.empty()) return wrong;
+      }
     }
   return "";
 }

@@ -117,6 +117,11 @@ Work declare_bench(CLI::App& app) {
       ->check(CLI::IsMember({"float", "double", "bfloat16", "half"}))
       ->capture_default_str();
   declare_path(app, comparison.path);
+  app.add_option("--epsilon", comparison.epsilon,
+                 "Leave out tiles that provably hold less than this share of every row's weight; 6e-8 is the "
+                 "rounding of single precision")
+      ->check(CLI::Range(0.0, 0.1))
+      ->capture_default_str();
   app.add_option("--rivals", comparison.rivals, "Which rivals; all that compute the same by default")
       ->delimiter(',');
   app.add_option("--threads", options->threads, "Threads for all; torch's choice by default")

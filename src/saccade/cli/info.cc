@@ -4,6 +4,7 @@
 #include <hwy/targets.h>
 #include <torch/version.h>
 
+#include "saccade/attention/tuner.h"
 #include "saccade/base/json.h"
 #include "saccade/base/text.h"
 #include "saccade/cli/command.h"
@@ -39,10 +40,16 @@ ExitCode info(bool as_json) {
   const std::vector<std::string> instructions = simd();
   const int threads = at::get_num_threads();
   const std::size_t mechanisms = embedded_mechanisms().size();
+  const Tuner& tuner = Tuner::global();
   if (as_json) {
-    const Json json = {{"version", SACCADE_VERSION},        {"compiler", compiler()}, {"simd", instructions},
-                       {"kernels", kernels::target_name()}, {"torch", TORCH_VERSION}, {"threads", threads},
-                       {"mechanisms", mechanisms}};
+    const Json json = {{"version", SACCADE_VERSION},
+                       {"compiler", compiler()},
+                       {"simd", instructions},
+                       {"kernels", kernels::target_name()},
+                       {"torch", TORCH_VERSION},
+                       {"threads", threads},
+                       {"mechanisms", mechanisms},
+                       {"tuning", {{"file", tuner.file().string()}, {"known", tuner.known()}}}};
     print("{}\n", dump(json, 2));
     return ExitCode::success;
   }
@@ -52,6 +59,11 @@ ExitCode info(bool as_json) {
   print("kernels     {}\n", kernels::target_name());
   print("torch       {}\n", TORCH_VERSION);
   print("threads     {}\n", threads);
+  print("tuning      {}\n",
+        tuner.file().empty()
+            ? "off"
+            : fmt::format("{} measured, {}", plural(static_cast<int64_t>(tuner.known()), "choice"),
+                          tuner.file().string()));
   print("mechanisms  {}\n", mechanisms);
   return ExitCode::success;
 }

@@ -20,7 +20,7 @@ size_t count_characters(std::string_view bytes) {
 
 // The line as it can be shown on a terminal: control characters become blanks, so that the caret stays below
 // its place.
-std::string printable(std::string_view line) {
+std::string without_controls(std::string_view line) {
   std::string result(line);
   for (char& c : result)
     if (static_cast<unsigned char>(c) < 0x20 || c == 0x7F) c = ' ';
@@ -72,11 +72,11 @@ std::string render(const Diagnostic& diagnostic, std::string_view name, std::str
     while (show_end < line_end && !starts_character(text[show_end])) ++show_end;
   }
   const auto columns = [&](size_t from, size_t to) {  // of a terminal
-    return static_cast<size_t>(display_width(printable(text.substr(from, to - from))));
+    return static_cast<size_t>(display_width(without_controls(text.substr(from, to - from))));
   };
   const size_t span_end = std::clamp(diagnostic.span.end, begin, show_end);
   return fmt::format("{}:{}:{}: {}\n    {}\n    {}{}", name, line_number, column + 1, diagnostic.message,
-                     printable(text.substr(show_begin, show_end - show_begin)),
+                     without_controls(text.substr(show_begin, show_end - show_begin)),
                      std::string(columns(show_begin, begin), ' '),
                      std::string(std::max<size_t>(1, columns(begin, span_end)), '^'));
 }

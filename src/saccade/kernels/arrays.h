@@ -38,6 +38,8 @@ struct Lists {
   const int32_t* starts = nullptr;
   const int32_t* keys = nullptr;
   int64_t batch_stride = 0, head_stride = 0;  // of `starts`
+  // Pick the listed keys; otherwise walk over all keys that any list of a tile names, and hide the others.
+  bool gather = true;
 
   explicit operator bool() const { return starts != nullptr; }
 };

@@ -59,6 +59,7 @@ class Backward {
     return any;
   }
 
+  bool gathers() const { return inputs_.lists && inputs_.lists.gather; }
   int64_t columns(const Array& array) const { return round_up(array.width, code_.lanes); }
   int64_t sum_length(const Target& target) const {
     switch (target.rate) {
@@ -104,7 +105,7 @@ class Backward {
       if (sum_length(target) > 0 && wants(target.links, gradients_))
         part_size_ += round_up(sum_length(target) + 2 * kSlotPadding, 16);
     }
-    if (inputs_.lists) {
+    if (gathers()) {
       for (const Array& array : inputs_.keys) {
         key_sums_.push_back(part_size_);
         if (array) part_size_ += shape_.keys * columns(array);
@@ -115,10 +116,10 @@ class Backward {
     part_size_ += 64;
 
     const int64_t pairs = shape_.batch * shape_.key_heads;
-    const int64_t tiles = inputs_.lists
+    const int64_t tiles = gathers()
                               ? (shape_.queries + inputs_.lists.query_tile - 1) / inputs_.lists.query_tile
                               : (shape_.keys + kBackwardKeys - 1) / kBackwardKeys;
-    const int64_t owners = inputs_.lists ? shape_.batch * shape_.heads : pairs;
+    const int64_t owners = gathers() ? shape_.batch * shape_.heads : pairs;
     chunks_ = std::clamp<int64_t>((kUnits + owners - 1) / owners, 1, std::max<int64_t>(tiles, 1));
     const int64_t pair_bytes =
         shape_.group() * (head_size_ + chunks_ * part_size_) * static_cast<int64_t>(sizeof(Real));
@@ -138,7 +139,7 @@ class Backward {
     parts_ = heads_ + heads * head_size_;
     first_head_ = first_pair * shape_.group();
     load_heads(heads);
-    if (inputs_.lists)
+    if (gathers())
       run_listed(heads);
     else
       run_dense(first_pair, pairs);
@@ -192,7 +193,7 @@ class Backward {
   // Packs queries and output gradients of every head, and finds the deltas.
   void load_heads(int64_t heads) {
     // Strips begin anew with every block: a block must be what tiles never cross.
-    const int64_t height = inputs_.lists ? inputs_.lists.query_tile : 2 * kBackwardQueries;
+    const int64_t height = gathers() ? inputs_.lists.query_tile : 2 * kBackwardQueries;
     const int64_t blocks = (shape_.queries + height - 1) / height;
 #pragma omp parallel
     {
@@ -373,7 +374,7 @@ class Backward {
                      graph[subscript].symbol == static_cast<int32_t>(Variable::j);
       const bool own =
           (table.batch_stride != 0 || shape_.batch == 1) && (table.head_stride != 0 || shape_.heads == 1);
-      if (!own || !by_column || inputs_.lists) return true;
+      if (!own || !by_column || gathers()) return true;
     }
     return false;
   }
@@ -390,6 +391,7 @@ class Backward {
                   heads.push_back(queries_of(local, chunk));
                 }
                 BackwardKeys<Real> keys;
+                ListMask<Real> lists(inputs_.lists);
                 for (int64_t number = 0; number < tiles; ++number) {
                   // To and fro, so that long and short tiles are shared out evenly.
                   const int64_t turn = number % (2 * chunks_);
@@ -397,14 +399,14 @@ class Backward {
                   const int64_t first = number * kBackwardKeys,
                                 count = std::min(kBackwardKeys, shape_.keys - first);
                   load_keys(keys, memory, first_pair + pair, first, count, nullptr);
-                  for (const BackwardQueries<Real>& head : heads) walk_queries(tile, head, keys);
+                  for (const BackwardQueries<Real>& head : heads) walk_queries(tile, head, keys, lists);
                   store_keys(keys, first_pair + pair);
                 }
               });
   }
 
-  void walk_queries(BackwardTile<Real>& tile, const BackwardQueries<Real>& head,
-                    const BackwardKeys<Real>& keys) const {
+  void walk_queries(BackwardTile<Real>& tile, const BackwardQueries<Real>& head, BackwardKeys<Real>& keys,
+                    ListMask<Real>& lists) const {
     const Range key_range{keys.first, keys.first + keys.count};
     const Range looking = options_.skip ? tile.map().queries_of(key_range) : Range{0, shape_.queries};
     const Slots<Real>& mask = context_.mask_slots.at(head.batch, head.head);
@@ -417,6 +419,11 @@ class Backward {
       if (bound_->enabled() &&
           bound_->negligible(head.batch, head.head, queries, key_range, lowest_log_sums(head, queries)))
         continue;
+      if (inputs_.lists) {
+        const TileState listed = lists.find(head.batch, head.head, queries, key_range);
+        if (listed == TileState::empty) continue;
+        keys.lists = listed == TileState::full ? nullptr : &lists;
+      }
       tile.run(head, queries, keys, state, options_.skip);
     }
   }
@@ -560,7 +567,7 @@ class Backward {
                    {from, std::min(from + kRows, shape_.queries)}, query_sums_[index], local, 1,
                    scale_of_query(index), nullptr);
     }
-    if (inputs_.lists) {
+    if (gathers()) {
       const int64_t key_blocks = blocks_of(shape_.keys);
 #pragma omp parallel for schedule(static)
       for (int64_t unit = 0; unit < pairs * key_blocks; ++unit) {

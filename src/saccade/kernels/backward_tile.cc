@@ -124,7 +124,7 @@ void BackwardTile<Real>::run(const BackwardQueries<Real>& queries, Range range,
     weigh_strip(queries, keys, state, range.begin + row, row, std::min(code_.rows, rows - row),
                 columns[static_cast<size_t>(strip)]);
   }
-  multiply(queries, range, keys, columns.data(), partial || state != TileState::full);
+  multiply(queries, range, keys, columns.data(), partial || state != TileState::full || keys.lists);
 }
 
 template <class Real>
@@ -141,6 +141,12 @@ void BackwardTile<Real>::hide(const BackwardKeys<Real>& keys, TileState state, c
   } else if (state == TileState::mixed) {
     code_.mask(mask_program_.output(plan_.mask.outputs[0]), fill, place.rows, columns.begin, columns.end,
                tile);
+  }
+  if (keys.lists) {
+    std::array<const Real*, kMostRows> allowed;
+    for (int64_t r = 0; r < place.rows; ++r)
+      allowed[static_cast<size_t>(r)] = keys.lists->row(place.row[r].query);
+    code_.mask({allowed.data(), 1}, fill, place.rows, columns.begin, columns.end, tile);
   }
   if (columns.end > keys.count)
     for (int64_t r = 0; r < place.rows; ++r)

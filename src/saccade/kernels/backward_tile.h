@@ -14,8 +14,9 @@ template <class Real>
 struct BackwardKeys {
   int64_t first = 0, count = 0;
   const int32_t* picked = nullptr;
-  std::vector<const Real*> panels;  // by key vector
-  std::vector<const Real*> rows;    // by key vector
+  const ListMask<Real>* lists = nullptr;  // hides what is not listed; null: nothing to hide
+  std::vector<const Real*> panels;        // by key vector
+  std::vector<const Real*> rows;          // by key vector
   std::vector<int64_t> row_strides;
   const Real* value_panels = nullptr;
   std::vector<Real*> key_gradients;  // by key vector, [kBackwardKeys][columns_of]

@@ -235,7 +235,7 @@ inline std::vector<Case> list_cases() {
   RandomStream random(1, "lists");
   for (int64_t query_tile : {1, 16, 48, 64, 100})
     for (int64_t key_tile : {1, 16, 64})
-      for (int64_t turn = 0; turn < 7; ++turn)
+      for (int64_t turn = 0; turn < 14; ++turn)
         cases.push_back({.formula = formulas.next(),
                          .queries = turn % 3 ? 71 : 127,
                          .keys = turn % 2 ? 67 : 301,
@@ -248,6 +248,7 @@ inline std::vector<Case> list_cases() {
                          .key_mask = turn == 3,
                          .query_tile = query_tile,
                          .key_tile = key_tile,
+                         .gather = turn % 7 % 2 == turn / 7,
                          .log_sum_gradients = turn == 4,
                          .seed = random.next()});
   return cases;

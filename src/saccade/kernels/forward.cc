@@ -4,7 +4,8 @@
 // - stacked, for few queries such as in decoding: the query heads that share a key head form one tile, and
 // the
 //   keys are split into chunks whose results are merged in order;
-// - listed: every tile of queries walks over its own list of keys.
+// - listed: every tile of queries walks over its own list of keys. Lists may also be given as a mask for the
+//   dense way.
 #include <omp.h>
 
 #include <atomic>
@@ -32,8 +33,8 @@ class Forward {
     const Shape& shape = inputs_.shape;
     if (shape.batch * shape.heads * shape.queries == 0) return {};
     context_.prepare();
-    const bool few = shape.group() * shape.queries <= kTileRows && !context_.scale_varies();
-    if (inputs_.lists)
+    const bool few = shape.group() * shape.queries <= kTileRows && !context_.scale_varies() && !inputs_.lists;
+    if (inputs_.lists && inputs_.lists.gather)
       run_listed();
     else if (few)
       run_stacked();
@@ -53,14 +54,16 @@ class Forward {
     const Workspace memory(static_cast<size_t>(each * threads) * sizeof(Real));
     auto* numbers = reinterpret_cast<Real*>(memory.data());
     std::atomic<int64_t> next{0};
-#pragma omp parallel num_threads(threads)
-    {
+    const auto run = [&](int thread) {
       const FlushDenormals flush;
       ForwardTile<Real> tile(context_);
-      Real* mine = numbers + omp_get_thread_num() * each;
+      Real* mine = numbers + thread * each;
       tile.bind(mine);
       for (int64_t unit = next++; unit < units; unit = next++) work(tile, unit, mine + tile.size());
-    }
+    };
+    if (threads == 1) return run(0);  // without a team, which takes longer to call than a decoding step
+#pragma omp parallel num_threads(threads)
+    run(omp_get_thread_num());
   }
 
   // What the mask does to a block, for all heads of the tile.
@@ -90,7 +93,7 @@ class Forward {
     const Shape& shape = inputs_.shape;
     KeyStore<Real> store(context_);
     const ScoreBound<Real> bound(context_, options_.epsilon);
-    const bool merges = ForwardTile<Real>::merges(plan_, outputs_) && !bound.enabled();
+    const bool merges = ForwardTile<Real>::merges(plan_, outputs_) && !bound.enabled() && !inputs_.lists;
     const int64_t extra =
         merges ? ForwardTile<Real>(context_).merged_size((shape.keys + kTileKeys - 1) / kTileKeys) : 0;
     const int64_t tiles = (shape.queries + kTileRows - 1) / kTileRows, pairs = shape.batch * shape.key_heads;
@@ -103,45 +106,55 @@ class Forward {
     for (int64_t first = 0; first < pairs; first += store.capacity()) {
       const int64_t count = std::min(store.capacity(), pairs - first);
       store.pack(first, count);
-      for_units(count * shape.group() * tiles, extra,
-                [&](ForwardTile<Real>& tile, int64_t unit, Real* memory) {
-                  const int64_t pair = first + unit / (tiles * shape.group());
-                  const int64_t head = pair % shape.key_heads * shape.group() + unit / tiles % shape.group();
-                  const Range queries = queries_of(order[static_cast<size_t>(unit % tiles)]);
-                  tile.begin(pair / shape.key_heads, head, 1, queries);
-                  Range keys = options_.skip ? map.keys_of(queries) : Range{0, shape.keys};
-                  if (merges) {
-                    std::vector<KeyBlock<Real>> blocks;
-                    std::vector<TileState> states;
-                    for (int64_t key : key_order(keys, queries)) {
-                      KeyBlock<Real> block;
-                      store.fill(block, pair, key, std::min(kTileKeys, shape.keys - key));
-                      const TileState state = state_of(tile, block, queries);
-                      ++tiles_;
-                      if (state == TileState::empty) {
-                        ++empty_;
-                        continue;
-                      }
-                      blocks.push_back(block);
-                      states.push_back(state);
-                    }
-                    tile.run_merged(blocks, states, options_.skip, memory, outputs_);
-                    return;
-                  }
-                  KeyBlock<Real> block;
-                  for (int64_t key : key_order(keys, queries)) {
-                    const int64_t size = std::min(kTileKeys, shape.keys - key);
-                    if (bound.negligible(pair / shape.key_heads, head, queries, {key, key + size},
-                                         bound.enabled() ? tile.lowest_maxima() : std::vector<Real>{})) {
-                      ++tiles_;
-                      ++negligible_;
-                      continue;
-                    }
-                    store.fill(block, pair, key, size);
-                    add(tile, block, queries);
-                  }
-                  tile.finish(outputs_);
-                });
+      for_units(
+          count * shape.group() * tiles, extra, [&](ForwardTile<Real>& tile, int64_t unit, Real* memory) {
+            const int64_t pair = first + unit / (tiles * shape.group());
+            const int64_t head = pair % shape.key_heads * shape.group() + unit / tiles % shape.group();
+            const Range queries = queries_of(order[static_cast<size_t>(unit % tiles)]);
+            tile.begin(pair / shape.key_heads, head, 1, queries);
+            Range keys = options_.skip ? map.keys_of(queries) : Range{0, shape.keys};
+            if (merges) {
+              std::vector<KeyBlock<Real>> blocks;
+              std::vector<TileState> states;
+              for (int64_t key : key_order(keys, queries)) {
+                KeyBlock<Real> block;
+                store.fill(block, pair, key, std::min(kTileKeys, shape.keys - key));
+                const TileState state = state_of(tile, block, queries);
+                ++tiles_;
+                if (state == TileState::empty) {
+                  ++empty_;
+                  continue;
+                }
+                blocks.push_back(block);
+                states.push_back(state);
+              }
+              tile.run_merged(blocks, states, options_.skip, memory, outputs_);
+              return;
+            }
+            KeyBlock<Real> block;
+            ListMask<Real> lists(inputs_.lists);
+            for (int64_t key : key_order(keys, queries)) {
+              const int64_t size = std::min(kTileKeys, shape.keys - key);
+              if (inputs_.lists) {
+                const TileState state = lists.find(pair / shape.key_heads, head, queries, {key, key + size});
+                block.lists = state == TileState::full ? nullptr : &lists;
+                if (state == TileState::empty) {
+                  ++tiles_;
+                  ++empty_;
+                  continue;
+                }
+              }
+              if (bound.negligible(pair / shape.key_heads, head, queries, {key, key + size},
+                                   bound.enabled() ? tile.lowest_maxima() : std::vector<Real>{})) {
+                ++tiles_;
+                ++negligible_;
+                continue;
+              }
+              store.fill(block, pair, key, size);
+              add(tile, block, queries);
+            }
+            tile.finish(outputs_);
+          });
     }
   }
 
@@ -168,6 +181,7 @@ class Forward {
     const int64_t pairs = shape.batch * shape.key_heads,
                   chunks = std::max<int64_t>(1, (shape.keys + kChunkKeys - 1) / kChunkKeys);
     const KeyPacker<Real> packer(context_);
+    const bool few = packer.few(shape.group() * shape.queries);
     const int64_t each = ForwardTile<Real>(context_).state_size();
     const Workspace states(chunks > 1 ? static_cast<size_t>(each * pairs * chunks) * sizeof(Real) : 1);
     auto* saved = reinterpret_cast<Real*>(states.data());
@@ -176,12 +190,12 @@ class Forward {
     const Range reach = options_.skip ? map.keys_of(queries) : Range{0, shape.keys};
     for_units(pairs * chunks, packer.size(), [&](ForwardTile<Real>& tile, int64_t unit, Real* scratch) {
       const int64_t pair = unit / chunks, chunk = unit % chunks;
-      begin_stacked(tile, pair);
+      begin_stacked(tile, pair, few);
       KeyBlock<Real> block;
       const int64_t end = std::min(reach.end, (chunk + 1) * kChunkKeys);
       for (int64_t key = chunk * kChunkKeys; key < end; key += kTileKeys) {
         if (key + kTileKeys <= reach.begin) continue;
-        packer.pack(block, pair, {key, std::min(key + kTileKeys, shape.keys)}, scratch);
+        packer.pack(block, pair, {key, std::min(key + kTileKeys, shape.keys)}, few, scratch);
         add(tile, block, queries);
       }
       if (chunks > 1)
@@ -191,16 +205,16 @@ class Forward {
     });
     if (chunks == 1) return;
     for_units(pairs, 0, [&](ForwardTile<Real>& tile, int64_t pair, Real*) {
-      begin_stacked(tile, pair);
+      begin_stacked(tile, pair, few);
       for (int64_t chunk = 0; chunk < chunks; ++chunk) tile.absorb(saved + (pair * chunks + chunk) * each);
       tile.finish(outputs_);
     });
   }
 
-  void begin_stacked(ForwardTile<Real>& tile, int64_t pair) {
+  void begin_stacked(ForwardTile<Real>& tile, int64_t pair, bool few) {
     const Shape& shape = inputs_.shape;
     tile.begin(pair / shape.key_heads, pair % shape.key_heads * shape.group(), shape.group(),
-               {0, shape.queries});
+               {0, shape.queries}, few);
   }
 
   void run_listed() {
@@ -224,7 +238,7 @@ class Forward {
                                       std::min((number + 1) * lists.query_tile, shape.queries)};
                   for (int64_t first = queries.begin; first < queries.end; first += kTileRows) {
                     const Range part{first, std::min(first + kTileRows, queries.end)};
-                    tile.begin(batch, head, 1, part);
+                    tile.begin(batch, head, 1, part, !whole && packer.few(part.size()));
                     if (whole)
                       walk_tiles(tile, store, batch, head, number, part);
                     else
@@ -270,7 +284,7 @@ class Forward {
       if (count == 0) return;
       // Programs run over whole panels, so the places past the last key name one that exists.
       std::fill(picked + count, picked + round_up(count, context_.code.panel), picked[count - 1]);
-      packer.pick(block, pair, picked, count, scratch);
+      packer.pick(block, pair, picked, count, packer.few(queries.size()), scratch);
       add(tile, block, queries);
       count = 0;
     };

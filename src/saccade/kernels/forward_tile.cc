@@ -10,6 +10,8 @@
 namespace saccade::kernels {
 namespace {
 
+constexpr int64_t kFewNumbers = 1 << 14;
+
 template <class Real>
 constexpr Real kMinusInfinity = -std::numeric_limits<Real>::infinity();
 
@@ -18,13 +20,19 @@ constexpr Real kMinusInfinity = -std::numeric_limits<Real>::infinity();
 template <class Real>
 void CallContext<Real>::prepare() {
   const int64_t masks = mask_slots.entries(), forwards = forward_slots.entries();
-#pragma omp parallel for schedule(dynamic)
-  for (int64_t entry = 0; entry < masks + forwards; ++entry) {
+  const auto run = [&](int64_t entry) {
     if (entry < masks)
       mask_slots.prepare(inputs, entry);
     else
       forward_slots.prepare(inputs, entry - masks);
+  };
+  // A team of threads is worth calling only for tables of some size.
+  if ((inputs.shape.queries + inputs.shape.keys) * (masks + forwards) < kFewNumbers) {
+    for (int64_t entry = 0; entry < masks + forwards; ++entry) run(entry);
+    return;
   }
+#pragma omp parallel for schedule(dynamic)
+  for (int64_t entry = 0; entry < masks + forwards; ++entry) run(entry);
 }
 
 template <class Real>
@@ -119,8 +127,9 @@ void ForwardTile<Real>::bind(Real* memory) {
 }
 
 template <class Real>
-void ForwardTile<Real>::begin(int64_t batch, int64_t first_head, int64_t heads, Range queries) {
+void ForwardTile<Real>::begin(int64_t batch, int64_t first_head, int64_t heads, Range queries, bool few) {
   batch_ = batch;
+  few_ = few;
   first_head_ = first_head;
   rows_.clear();
   mask_slots_.clear();
@@ -156,12 +165,35 @@ void ForwardTile<Real>::load_queries() {
                         load_ + row * stride, stride);
       }
     }
+    if (few_) {
+      fold_queries(source, stride, array.width, queries_[index]);
+      continue;
+    }
     for (int64_t first = 0; first < rows; first += code_.rows) {
       const int64_t count = std::min(code_.rows, rows - first);
       code_.transpose(source + first * stride, stride, count, array.width,
                       queries_[index] + first * array.width, count, count);
     }
   }
+}
+
+// How many neighbouring numbers of a row stand beside each other, so that few rows still fill a vector.
+template <class Real>
+int64_t ForwardTile<Real>::fold_of(int64_t depth) const {
+  if (sizeof(Real) == 8) return 1;
+  for (const int64_t fold : {4, 2})
+    if (static_cast<int64_t>(rows_.size()) * fold <= code_.lanes && depth % fold == 0) return fold;
+  return 1;
+}
+
+template <class Real>
+void ForwardTile<Real>::fold_queries(const Real* source, int64_t stride, int64_t depth, Real* out) const {
+  const auto rows = static_cast<int64_t>(rows_.size());
+  const int64_t fold = fold_of(depth), columns = round_up(rows * fold, code_.lanes);
+  std::fill_n(out, depth / fold * columns, Real{0});
+  for (int64_t k = 0; k < depth; ++k)
+    for (int64_t row = 0; row < rows; ++row)
+      out[k / fold * columns + row * fold + k % fold] = source[row * stride + k];
 }
 
 // The addends of a product for rows [first_row, first_row + rows), at the block's first key.
@@ -236,6 +268,13 @@ void ForwardTile<Real>::score(const KeyBlock<Real>& block, const SubTile& sub) {
     const bool added = info.addend.kind == Operand::Kind::slot;
     if (added) find_addends(block, sub.first, sub.rows, info.addend);
     const auto head = static_cast<size_t>(rows_[static_cast<size_t>(sub.first)].head);
+    if (few_) {
+      const Range columns = sub.columns(code_.panel);
+      code_.row_scores({queries_[query], sub.rows, depth, fold_of(depth), block.rows[key].data(),
+                        columns.begin, columns.end, context_.scale(product, *forward_slots_[head]),
+                        added ? addends_.data() : nullptr, scores_[product]});
+      continue;
+    }
     code_.scores({queries_[query] + sub.first * depth, sub.rows, depth, block.panels[key],
                   context_.scale(product, *forward_slots_[head]), added ? addends_.data() : nullptr,
                   sub.ranges.data(), scores_[product]});
@@ -301,6 +340,12 @@ void ForwardTile<Real>::hide(const KeyBlock<Real>& block, TileState state, const
   } else if (state == TileState::mixed) {
     code_.mask(mask_program_.output(plan_.mask.outputs[0]), fill, place.rows, columns.begin, columns.end,
                tile);
+  }
+  if (block.lists) {
+    std::array<const Real*, kMostRows> allowed;
+    for (int64_t r = 0; r < place.rows; ++r)
+      allowed[static_cast<size_t>(r)] = block.lists->row(place.row[r].query);
+    code_.mask({allowed.data(), 1}, fill, place.rows, columns.begin, columns.end, tile);
   }
   if (columns.end > block.count)
     for (int64_t r = 0; r < place.rows; ++r)

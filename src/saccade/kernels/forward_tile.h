@@ -3,6 +3,7 @@
 #pragma once
 
 #include "saccade/kernels/kernels.h"
+#include "saccade/kernels/list_mask.h"
 #include "saccade/kernels/packing.h"
 #include "saccade/kernels/slot_table.h"
 #include "saccade/kernels/tile_map.h"
@@ -18,10 +19,12 @@ inline constexpr int64_t kSubRows = 24;
 template <class Real>
 struct KeyBlock {
   int64_t first = 0, count = 0;
-  const int32_t* picked = nullptr;  // the number of each key, where they are no neighbours
-  std::vector<const Real*> panels;  // by key vector
+  const int32_t* picked = nullptr;             // the number of each key, where they are no neighbours
+  std::vector<const Real*> panels;             // by key vector
+  std::vector<std::vector<const Real*>> rows;  // instead of panels: by key vector, a pointer for each key
   const Real* values = nullptr;
   int64_t value_stride = 0;
+  const ListMask<Real>* lists = nullptr;  // hides what is not listed; null: nothing to hide
 };
 
 // What all tiles of a call share.
@@ -80,8 +83,8 @@ class ForwardTile {
   void bind(Real* memory);
 
   // Begins with the rows [heads x queries]. The heads [first_head, first_head + heads) must share their keys
-  // and their scales.
-  void begin(int64_t batch, int64_t first_head, int64_t heads, Range queries);
+  // and their scales. `few`: the blocks will come with rows instead of panels.
+  void begin(int64_t batch, int64_t first_head, int64_t heads, Range queries, bool few = false);
   // `clip`: leave out what the band forbids.
   void add(const KeyBlock<Real>& block, TileState state, bool clip);
   // Writes outputs and log-sums.
@@ -108,6 +111,8 @@ class ForwardTile {
 
  private:
   void load_queries();
+  int64_t fold_of(int64_t depth) const;
+  void fold_queries(const Real* source, int64_t stride, int64_t depth, Real* out) const;
   Real divide(size_t term, int64_t row, Real* log_sum) const;
   void find_addends(const KeyBlock<Real>& block, int64_t first_row, int64_t rows, const Operand& addend);
   Range query_range(int64_t first_row, int64_t rows) const;
@@ -121,6 +126,15 @@ class ForwardTile {
     Range columns(int64_t strip, int64_t panel) const {
       return {ranges[static_cast<size_t>(strip)].begin * panel,
               ranges[static_cast<size_t>(strip)].end * panel};
+    }
+    Range columns(int64_t panel) const {  // of all strips
+      Range all{INT64_MAX, 0};
+      for (int64_t strip = 0; strip < strips; ++strip) {
+        if (columns(strip, panel).empty()) continue;
+        all.begin = std::min(all.begin, columns(strip, panel).begin);
+        all.end = std::max(all.end, columns(strip, panel).end);
+      }
+      return all;
     }
   };
   SubTile sub_tile(const KeyBlock<Real>& block, TileState state, bool clip_band, int64_t first);
@@ -147,12 +161,12 @@ class ForwardTile {
   TileMap<Real> map_;
   TileProgram<Real> mask_program_, forward_program_;
   std::vector<bool> in_place_, direct_;  // per term
-  bool runs_program_ = true, merging_ = false;
+  bool runs_program_ = true, merging_ = false, few_ = false;
   std::vector<TileRow> rows_;
   SlotsOfHead<Real> mask_slots_, forward_slots_;
   int64_t size_ = 0, batch_ = 0, first_head_ = 0;
 
-  std::vector<Real*> queries_;  // by query vector, in strips
+  std::vector<Real*> queries_;  // by query vector, in strips; few of them in one piece
   Real* accumulators_ = nullptr;
   Real* maxima_ = nullptr;  // [term][row]
   Real* sums_ = nullptr;

@@ -19,18 +19,36 @@ bool read_values_in_place(const CallContext<Real>& context) {
 
 template <class Real>
 KeyPacker<Real>::KeyPacker(const CallContext<Real>& context)
-    : context_(context), values_in_place_(read_values_in_place(context)) {
+    : context_(context),
+      values_in_place_(read_values_in_place(context)),
+      keys_in_place_(context.plan.key_mask_table < 0) {
   int64_t widest = context.inputs.value.width;
   for (const Array& array : context.inputs.keys) {
     if (!array) continue;
+    keys_in_place_ &= array.storage == storage_of<Real>() && array.feature_stride == 1;
     size_ += round_up(kTileKeys * array.width, 16);
     widest = std::max(widest, array.width);
   }
   size_ += kTileKeys * context.value_columns + kMostPanel * round_up(widest, 16);
 }
 
+// Pointers to the keys of a block; those past the last one, up to the end of its panel, repeat it.
 template <class Real>
-void KeyPacker<Real>::pack(KeyBlock<Real>& block, int64_t pair, Range keys, Real* scratch) const {
+template <class KeyOf>
+void KeyPacker<Real>::point(KeyBlock<Real>& block, size_t vector, int64_t pair, const KeyOf& key_of) const {
+  const Inputs& inputs = context_.inputs;
+  const int64_t batch = pair / inputs.shape.key_heads, head = pair % inputs.shape.key_heads;
+  block.rows.resize(inputs.keys.size());
+  std::vector<const Real*>& rows = block.rows[vector];
+  rows.resize(static_cast<size_t>(round_up(block.count, context_.code.panel)));
+  const Array& array = inputs.keys[vector];
+  const auto* base = reinterpret_cast<const Real*>(row_address(array, batch, head, 0));
+  for (int64_t k = 0; k < static_cast<int64_t>(rows.size()); ++k)
+    rows[static_cast<size_t>(k)] = base + key_of(std::min(k, block.count - 1)) * array.token_stride;
+}
+
+template <class Real>
+void KeyPacker<Real>::pack(KeyBlock<Real>& block, int64_t pair, Range keys, bool few, Real* scratch) const {
   const Inputs& inputs = context_.inputs;
   const Primitives<Real>& code = context_.code;
   const int64_t batch = pair / inputs.shape.key_heads, head = pair % inputs.shape.key_heads;
@@ -44,6 +62,10 @@ void KeyPacker<Real>::pack(KeyBlock<Real>& block, int64_t pair, Range keys, Real
   for (size_t index = 0; index < inputs.keys.size(); ++index) {
     const Array& array = inputs.keys[index];
     if (!array) continue;
+    if (few) {
+      point(block, index, pair, [&](int64_t k) { return keys.begin + k; });
+      continue;
+    }
     block.panels[index] = scratch;
     for (int64_t first = keys.begin; first < keys.end; first += code.panel) {
       pack_panel(array, batch, head, first, keys.end, real, rows,
@@ -63,7 +85,7 @@ void KeyPacker<Real>::pack(KeyBlock<Real>& block, int64_t pair, Range keys, Real
 
 template <class Real>
 void KeyPacker<Real>::pick(KeyBlock<Real>& block, int64_t pair, const int32_t* picked, int64_t count,
-                           Real* scratch) const {
+                           bool few, Real* scratch) const {
   const Inputs& inputs = context_.inputs;
   const Primitives<Real>& code = context_.code;
   const int64_t batch = pair / inputs.shape.key_heads, head = pair % inputs.shape.key_heads;
@@ -77,6 +99,10 @@ void KeyPacker<Real>::pick(KeyBlock<Real>& block, int64_t pair, const int32_t* p
   for (size_t index = 0; index < inputs.keys.size(); ++index) {
     const Array& array = inputs.keys[index];
     if (!array) continue;
+    if (few) {
+      point(block, index, pair, [&](int64_t k) { return int64_t{picked[k]}; });
+      continue;
+    }
     block.panels[index] = scratch;
     const int64_t stride = round_up(array.width, code.lanes);
     for (int64_t first = 0; first < count; first += code.panel) {

@@ -16,15 +16,21 @@ class KeyPacker {
 
   // Numbers of scratch that a block needs.
   int64_t size() const { return size_; }
+  // Whether so many rows are too few to be worth panels, and keys can be read where they are.
+  bool few(int64_t rows) const { return keys_in_place_ && rows <= context_.code.few_rows; }
   // A (sequence, key head) pair's keys [begin, end), at most kTileKeys of them.
-  void pack(KeyBlock<Real>& block, int64_t pair, Range keys, Real* scratch) const;
+  void pack(KeyBlock<Real>& block, int64_t pair, Range keys, bool few, Real* scratch) const;
   // The same for single keys anywhere; `picked` must live as long as the block.
-  void pick(KeyBlock<Real>& block, int64_t pair, const int32_t* picked, int64_t count, Real* scratch) const;
+  void pick(KeyBlock<Real>& block, int64_t pair, const int32_t* picked, int64_t count, bool few,
+            Real* scratch) const;
 
  private:
   const CallContext<Real>& context_;
+  template <class KeyOf>
+  void point(KeyBlock<Real>& block, size_t vector, int64_t pair, const KeyOf& key_of) const;
+
   int64_t size_ = 0;
-  bool values_in_place_;
+  bool values_in_place_, keys_in_place_;
 };
 
 template <class Real>

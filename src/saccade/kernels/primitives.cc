@@ -2,6 +2,7 @@
 // or the one that the environment variable SACCADE_TARGET names.
 #include "saccade/kernels/primitives.h"
 
+#include <algorithm>
 #include <cstdlib>
 #include <string>
 
@@ -17,7 +18,7 @@
 #include <hwy/highway.h>
 
 #include "saccade/kernels/vector_math-inl.h"
-// After the header that it uses.
+// After the headers that they use.
 #include "saccade/kernels/products-inl.h"
 #include "saccade/kernels/rows-inl.h"
 
@@ -50,11 +51,13 @@ Primitives<Real> make() {
   table.lanes = lanes_of<Real>();
   table.rows = kStripRows;
   table.panel = 2 * table.lanes;
+  table.few_rows = table.lanes == 1 ? 0 : std::min<int64_t>(kFewVectors * table.lanes, 24);
   table.widen = widen<Real>;
   table.narrow = narrow<Real>;
   table.transpose = transpose<Real>;
   table.copy = copy<Real>;
   table.scores = scores<Real>;
+  table.row_scores = row_scores<Real>;
   table.accumulate = accumulate<Real>;
   table.softmax = softmax<Real>;
   table.l1 = l1<Real>;

@@ -43,6 +43,21 @@ struct ScoreTask {
   Real* out;                   // a tile
 };
 
+// The same for few queries, and keys that stand anywhere: the queries are the vector, and a key's numbers are
+// broadcast, so that nothing has to be laid out in panels first.
+template <class Real>
+struct RowScoreTask {
+  // [depth / fold][rows][fold], each group of rows filled up with 0 to whole vectors.
+  const Real* queries;
+  int64_t rows, depth;
+  int64_t fold;  // 1, 2 or 4 neighbouring numbers of a row beside each other; more than 1 for one vector only
+  const Real* const* keys;  // one pointer for each key
+  int64_t begin, end;       // columns of the tile; keys are counted as they are
+  Real scale;
+  const Real* const* addends;  // per row, for key 0; null: none
+  Real* out;                   // a tile
+};
+
 // c += a . b, where a is read from a tile.
 template <class Real>
 struct AccumulateTask {
@@ -94,6 +109,7 @@ template <class Real>
 struct Primitives {
   const char* target = nullptr;  // the instruction set
   int64_t lanes = 0, rows = 0, panel = 0;
+  int64_t few_rows = 0;  // at most so many go through row_scores
 
   // --- moving ---
   // One row of an array as numbers of the compute type, filled with 0 up to a multiple of the lanes.
@@ -106,6 +122,7 @@ struct Primitives {
 
   // --- products ---
   void (*scores)(const ScoreTask<Real>&);
+  void (*row_scores)(const RowScoreTask<Real>&);
   void (*accumulate)(const AccumulateTask<Real>&);
 
   // --- formulas ---

@@ -187,6 +187,47 @@ TYPED_TEST(Strips, ScoresOfEveryNumberOfRows) {
       }
 }
 
+TYPED_TEST(Strips, RowScoresOfEveryNumberOfRows) {
+  using Real = TypeParam;
+  const int64_t lanes = this->code_.lanes, panel = this->code_.panel;
+  for (int64_t rows = 1; rows <= this->code_.few_rows; ++rows)
+    for (const int64_t fold : {1, 2, 4})
+      for (const int64_t depth : {4, 12, 64, fold == 1 ? 5 : 8})
+        for (bool added : {false, true}) {
+          if (fold > 1 && (sizeof(Real) == 8 || rows * fold > lanes)) continue;
+          const int64_t columns = (rows * fold + lanes - 1) / lanes * lanes, keys = 3 * panel;
+          const std::vector<Real> queries = this->whole(rows * depth), stored = this->whole(keys * depth),
+                                  addend = this->whole(keys + rows);
+          std::vector<Real> folded(static_cast<size_t>(depth / fold * columns));
+          std::vector<const Real*> pointers, addends;
+          for (int64_t row = 0; row < rows; ++row) {
+            addends.push_back(addend.data() + row);
+            for (int64_t k = 0; k < depth; ++k)
+              folded[static_cast<size_t>(k / fold * columns + row * fold + k % fold)] =
+                  queries[static_cast<size_t>(row * depth + k)];
+          }
+          for (int64_t key = 0; key < keys; ++key)
+            pointers.push_back(stored.data() + (keys - 1 - key) * depth);
+          std::vector<Real> tile(static_cast<size_t>(rows * kTileStride + 2 * kTileMargin), NAN);
+          this->code_.row_scores({folded.data(), rows, depth, fold, pointers.data(), panel, keys, Real{2},
+                                  added ? addends.data() : nullptr, tile.data() + kTileMargin});
+          for (int64_t row = 0; row < rows; ++row)
+            for (int64_t key = 0; key < keys; ++key) {
+              const Real got = tile[static_cast<size_t>(row * kTileStride + kTileMargin + key)];
+              if (key < panel) {
+                ASSERT_TRUE(std::isnan(got)) << "wrote outside of the columns";
+                continue;
+              }
+              Real want = 0;
+              for (int64_t k = 0; k < depth; ++k)
+                want += queries[static_cast<size_t>(row * depth + k)] * pointers[static_cast<size_t>(key)][k];
+              ASSERT_EQ(got, 2 * want + (added ? addends[static_cast<size_t>(row)][key] : 0))
+                  << rows << " rows, depth " << depth << ", fold " << fold << ", row " << row << ", key "
+                  << key;
+            }
+        }
+}
+
 TYPED_TEST(Strips, AccumulateOfEveryNumberOfRows) {
   using Real = TypeParam;
   for (bool transposed : {false, true})

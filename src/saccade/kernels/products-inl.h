@@ -12,6 +12,7 @@
 #include <algorithm>
 
 #include "saccade/kernels/primitives.h"
+#include "saccade/kernels/rows-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace saccade::kernels::HWY_NAMESPACE {
@@ -114,6 +115,97 @@ void scores(const ScoreTask<Real>& task) {
     }
 }
 
+// Few queries. Keys of one register tile: their pointers and sums must fit into the registers.
+inline constexpr int kFewVectors = 2;
+inline constexpr int kFewKeys = HWY_TARGET <= HWY_AVX3 ? 8 : 4;
+
+// The next `Fold` numbers of a key, again and again.
+template <int Fold, class D>
+HWY_INLINE hn::Vec<D> broadcast(D d, const Scalar<D>* from) {
+  if constexpr (Fold == 1) {
+    return hn::Set(d, *from);
+  } else if constexpr (Fold == 2) {
+    double pair;
+    static_assert(sizeof(pair) == 2 * sizeof(*from));
+    __builtin_memcpy(&pair, from, sizeof(pair));
+    return hn::BitCast(d, hn::Set(hn::RepartitionToWide<D>(), pair));
+  } else {
+    return hn::LoadDup128(d, from);
+  }
+}
+
+// out[key][v] = sum over k of keys[key][k] * queries[k][v], where k counts groups of `Fold` numbers
+template <int R, int NV, int Fold, class D>
+HWY_INLINE void row_score_register_tile(D d, const RowScoreTask<Scalar<D>>& task, int64_t key,
+                                        Scalar<D>* HWY_RESTRICT out) {
+  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
+  hn::Vec<D> acc[R][NV];
+  const Scalar<D>* rows[R];
+  SACCADE_UNROLL
+  for (int r = 0; r < R; ++r) {
+    rows[r] = task.keys[key + r];
+    SACCADE_UNROLL
+    for (int v = 0; v < NV; ++v) acc[r][v] = hn::Zero(d);
+  }
+  const Scalar<D>* HWY_RESTRICT queries = task.queries;
+#pragma GCC unroll 4
+  for (int64_t k = 0; k < task.depth; k += Fold, queries += NV * lanes) {
+    hn::Vec<D> column[NV];
+    SACCADE_UNROLL
+    for (int v = 0; v < NV; ++v) column[v] = hn::LoadU(d, queries + v * lanes);
+    SACCADE_UNROLL
+    for (int r = 0; r < R; ++r) {
+      const auto numbers = broadcast<Fold>(d, rows[r] + k);
+      SACCADE_UNROLL
+      for (int v = 0; v < NV; ++v) acc[r][v] = hn::MulAdd(numbers, column[v], acc[r][v]);
+    }
+  }
+  SACCADE_UNROLL
+  for (int r = 0; r < R; ++r) SACCADE_UNROLL
+  for (int v = 0; v < NV; ++v) hn::StoreU(acc[r][v], d, out + (r * NV + v) * lanes);
+}
+
+template <int NV, int Fold, class Real>
+HWY_INLINE void row_scores_of(const RowScoreTask<Real>& task) {
+  const hn::ScalableTag<Real> d;
+  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
+  constexpr int64_t kPart = 32;  // keys that are turned into rows of the tile while they are in the cache
+  Real part[kPart * NV * hn::MaxLanes(d)], turned[kPart * NV * hn::MaxLanes(d)];
+  const auto scale = hn::Set(d, task.scale);
+  for (int64_t first = task.begin; first < task.end; first += kPart) {
+    const int64_t count = std::min(kPart, task.end - first);
+    int64_t key = 0;
+    for (; key + kFewKeys <= count; key += kFewKeys)
+      row_score_register_tile<kFewKeys, NV, Fold>(d, task, first + key, part + key * NV * lanes);
+    for (; key < count; ++key)
+      row_score_register_tile<1, NV, Fold>(d, task, first + key, part + key * NV * lanes);
+    transpose(part, NV * lanes, count, std::min(NV * lanes, (task.rows * Fold + 7) / 8 * 8), turned, kPart,
+              count);
+    for (int64_t row = 0; row < task.rows; ++row)
+      for (int64_t c = 0; c < count; c += lanes) {
+        auto sum = hn::LoadU(d, turned + row * Fold * kPart + c);
+        SACCADE_UNROLL
+        for (int f = 1; f < Fold; ++f)
+          sum = hn::Add(sum, hn::LoadU(d, turned + (row * Fold + f) * kPart + c));
+        const auto addend = task.addends ? hn::LoadU(d, task.addends[row] + first + c) : hn::Zero(d);
+        hn::StoreU(hn::MulAdd(sum, scale, addend), d, task.out + row * kTileStride + first + c);
+      }
+  }
+}
+
+template <class Real>
+void row_scores(const RowScoreTask<Real>& task) {
+  if (task.rows * task.fold > static_cast<int64_t>(hn::Lanes(hn::ScalableTag<Real>())))
+    return row_scores_of<2, 1>(task);
+#if HWY_TARGET != HWY_SCALAR
+  if constexpr (sizeof(Real) == 4) {
+    if (task.fold == 4) return row_scores_of<1, 4>(task);
+    if (task.fold == 2) return row_scores_of<1, 2>(task);
+  }
+#endif
+  row_scores_of<1, 1>(task);
+}
+
 template <class D, int R, int NV, int64_t RowStep, int64_t DepthStep>
 HWY_INLINE void accumulate_register_tile(D d, const AccumulateTask<Scalar<D>>& task, const Scalar<D>* a,
                                          int64_t column, Scalar<D>* c) {
@@ -136,7 +228,16 @@ template <class Real, int64_t RowStep, int64_t DepthStep>
 HWY_INLINE void accumulate_layout(const AccumulateTask<Real>& task) {
   const hn::ScalableTag<Real> d;
   const auto lanes = static_cast<int64_t>(hn::Lanes(d));
-  for (int64_t column = 0; column < task.columns;) {
+  int64_t column = 0;
+  // Few rows: the other factor is read once, in whole lines as far as possible.
+  if (task.rows <= 8)
+    for (; column + 4 * lanes <= task.columns; column += 4 * lanes)
+      for (int64_t first = 0; first < task.rows; first += 4)
+        with_rows<4>(std::min<int64_t>(4, task.rows - first), [&]<int R>() HWY_ATTR {
+          accumulate_register_tile<decltype(d), R, 4, RowStep, DepthStep>(
+              d, task, task.a + first * RowStep, column, task.c + first * task.c_stride);
+        });
+  while (column < task.columns) {
     const bool pair = column + 2 * lanes <= task.columns;
     for (int64_t first = 0; first < task.rows; first += kStripRows) {
       const Real* a = task.a + first * RowStep;

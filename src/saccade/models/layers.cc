@@ -1,0 +1,112 @@
+// Few rows go through a product that streams the weights; see kernels/few_rows.h.
+#include "saccade/models/layers.h"
+
+#include <ATen/Parallel.h>
+#include <ATen/ops/gelu.h>
+#include <ATen/ops/layer_norm.h>
+#include <ATen/ops/linear.h>
+#include <ATen/ops/relu.h>
+#include <ATen/ops/silu.h>
+
+#include "saccade/base/error.h"
+#include "saccade/kernels/few_rows.h"
+#include "saccade/kernels/primitives.h"
+
+namespace saccade {
+
+using at::Tensor;
+
+namespace {
+
+bool wants_gradient(const Tensor& a, const Tensor& b) {
+  return torch::GradMode::is_enabled() && (a.requires_grad() || b.requires_grad());
+}
+
+bool plain_float(const Tensor& tensor) {
+  return tensor.scalar_type() == torch::kFloat && tensor.device().is_cpu() && tensor.is_contiguous();
+}
+
+}  // namespace
+
+ProjectionImpl::ProjectionImpl(int64_t inputs, int64_t outputs, bool has_bias) {
+  weight = register_parameter("weight", torch::empty({outputs, inputs}));
+  if (has_bias) bias = register_parameter("bias", torch::empty({outputs}));
+}
+
+Tensor ProjectionImpl::forward(const Tensor& x) const { return project(x, weight, bias); }
+
+Tensor project(const Tensor& x, const Tensor& weight, const Tensor& bias) {
+  const int64_t depth = weight.size(1), rows = x.numel() / std::max<int64_t>(depth, 1);
+  if (rows < 1 || rows > kernels::kFewRows || wants_gradient(x, weight) || !plain_float(x) ||
+      !plain_float(weight) || (bias.defined() && !plain_float(bias)))
+    return at::linear(x, weight, bias.defined() ? std::optional(bias) : std::nullopt);
+  std::vector<int64_t> shape = x.sizes().vec();
+  shape.back() = weight.size(0);
+  Tensor result = torch::empty(shape, x.options());
+  kernels::multiply_few_rows(x.data_ptr<float>(), rows, depth, weight.data_ptr<float>(), weight.size(0),
+                             bias.defined() ? bias.data_ptr<float>() : nullptr, result.data_ptr<float>());
+  return result;
+}
+
+NormImpl::NormImpl(NormKind kind, int64_t width, double epsilon) : kind_(kind), epsilon_(epsilon) {
+  weight = register_parameter("weight", torch::ones({width}));
+  if (kind == NormKind::layer) bias = register_parameter("bias", torch::zeros({width}));
+}
+
+Tensor NormImpl::forward(const Tensor& x) const {
+  if (kind_ == NormKind::layer) return at::layer_norm(x, {x.size(-1)}, weight, bias, epsilon_);
+  const int64_t width = x.size(-1);
+  const kernels::Primitives<float>& code = kernels::primitives<float>();
+  if (wants_gradient(x, weight) || !plain_float(x) || !plain_float(weight) || width % code.lanes != 0) {
+    const Tensor wide = x.to(torch::kFloat);
+    const Tensor scale = torch::rsqrt(wide.square().mean(-1, true) + epsilon_);
+    return ((wide * scale).to(x.scalar_type())) * weight;
+  }
+  Tensor result = torch::empty_like(x);
+  const float* from = x.data_ptr<float>();
+  const float* gains = weight.data_ptr<float>();
+  float* to = result.data_ptr<float>();
+  at::parallel_for(0, x.numel() / width, std::max<int64_t>(1, 32768 / width),
+                   [&](int64_t begin, int64_t end) {
+                     for (int64_t row = begin; row < end; ++row) {
+                       const float* a = from + row * width;
+                       float* b = to + row * width;
+                       const float mean = code.dot(a, a, width) / static_cast<float>(width);
+                       const float scale = 1 / std::sqrt(mean + static_cast<float>(epsilon_));
+                       for (int64_t k = 0; k < width; ++k) b[k] = a[k] * scale * gains[k];
+                     }
+                   });
+  return result;
+}
+
+Tensor activate(Activation activation, const Tensor& x) {
+  switch (activation) {
+    case Activation::gelu:
+      return at::gelu(x);
+    case Activation::gelu_tanh:
+      return at::gelu(x, "tanh");
+    case Activation::silu:
+      return at::silu(x);
+    case Activation::relu:
+      return at::relu(x);
+  }
+  return x;
+}
+
+MlpImpl::MlpImpl(const Architecture& architecture)
+    : activation_(architecture.activation), gated_(architecture.gated), inner_(architecture.inner) {
+  up =
+      register_module("up", Projection(architecture.width, inner_ * (gated_ ? 2 : 1), architecture.mlp_bias));
+  down = register_module("down", Projection(inner_, architecture.width, architecture.mlp_bias));
+}
+
+Tensor MlpImpl::forward(const Tensor& x) {
+  const Tensor wide = up->forward(x);
+  if (!gated_) return down->forward(activate(activation_, wide));
+  const Tensor through = wide.narrow(-1, inner_, inner_);
+  Tensor open = activate(activation_, wide.narrow(-1, 0, inner_));
+  if (torch::GradMode::is_enabled() && wide.requires_grad()) return down->forward(open * through);
+  return down->forward(open.mul_(through));
+}
+
+}  // namespace saccade

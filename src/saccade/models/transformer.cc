@@ -1,0 +1,257 @@
+// A forward pass reads like the picture in a paper; what differs between families is decided by the
+// architecture's flags.
+#include "saccade/models/transformer.h"
+
+#include <ATen/ops/embedding.h>
+
+#include "saccade/attention/shapes.h"
+#include "saccade/base/error.h"
+
+namespace saccade {
+
+using at::Tensor;
+
+int64_t ModelCache::bytes() const {
+  int64_t bytes = 0;
+  for (const KvCache& layer : layers_) bytes += layer.bytes_held();
+  return bytes;
+}
+
+void ModelCache::reset() {
+  for (KvCache& layer : layers_) layer.reset();
+  real_tokens = Tensor();
+}
+
+void ModelCache::crop(int64_t length) {
+  const int64_t dropped = this->length() - length;
+  for (KvCache& layer : layers_) layer.crop(length);
+  if (real_tokens.defined()) real_tokens = (real_tokens - dropped).clamp_min(0);
+}
+
+void ModelCache::reorder(const Tensor& indices) {
+  for (KvCache& layer : layers_) layer.reorder(indices);
+  if (real_tokens.defined()) real_tokens = real_tokens.index_select(0, indices);
+}
+
+BlockImpl::BlockImpl(const Architecture& architecture, int64_t layer)
+    : architecture_(architecture), layer_(layer) {
+  const Architecture& a = architecture_;
+  const int64_t query_width = a.heads * a.head_dim, key_width = a.kv_heads * a.head_dim;
+  const auto norm = [&](const char* name, int64_t width) {
+    return register_module(name, Norm(a.norm, width, a.norm_epsilon));
+  };
+  projection =
+      register_module("projection", Projection(a.width, query_width + 2 * key_width, a.projection_bias));
+  output = register_module("output", Projection(query_width, a.width, a.output_bias));
+  if (a.query_key_norm) {
+    query_norm = norm("query_norm", a.head_dim);
+    key_norm = norm("key_norm", a.head_dim);
+  }
+  attention_norm = norm("attention_norm", a.width);
+  mlp_norm = norm("mlp_norm", a.width);
+  if (a.order == BlockOrder::norm_around) {
+    attention_after_norm = norm("attention_after_norm", a.width);
+    mlp_after_norm = norm("mlp_after_norm", a.width);
+  }
+  mlp = register_module("mlp", Mlp(a));
+  set_formula(a.formula(layer), Path::automatic);
+}
+
+void BlockImpl::set_formula(const Formula& formula, Path path) {
+  const Architecture& a = architecture_;
+  Attention fresh(formula, AttentionOptions{.heads = a.heads,
+                                            .kv_heads = a.kv_heads,
+                                            .head_dim = a.head_dim,
+                                            .model_dim = a.width,
+                                            .rotary = a.rotary_of(layer_),
+                                            .path = path});
+  if (projection->weight.defined()) fresh->to(projection->weight.device(), projection->weight.scalar_type());
+  attention = attention.is_empty() ? register_module("attention", fresh) : replace_module("attention", fresh);
+}
+
+Tensor BlockImpl::attend(const Tensor& x, const ModelCall& call, KvCache* cache) {
+  const Architecture& a = architecture_;
+  const int64_t batch = x.size(0), tokens = x.size(1);
+  const Tensor all = projection->forward(x).view({batch, tokens, a.heads + 2 * a.kv_heads, a.head_dim});
+  Tensor query = all.narrow(2, 0, a.heads), key = all.narrow(2, a.heads, a.kv_heads);
+  const Tensor value = all.narrow(2, a.heads + a.kv_heads, a.kv_heads);
+  if (a.query_key_norm) {
+    query = query_norm->forward(query.contiguous());
+    key = key_norm->forward(key.contiguous());
+  }
+  // The formula divides by the root of head_dim; what the model wants instead is a factor of the query.
+  if (a.query_scale > 0) query = query * (a.query_scale * std::sqrt(static_cast<double>(a.head_dim)));
+  AttentionCall attention_call{.inputs = call.inputs, .key_mask = call.key_mask};
+  if (attention->formula().plan().needs_layer_input()) attention_call.x = x;
+  const Tensor attended =
+      attention->run(query.transpose(1, 2), key.transpose(1, 2), value.transpose(1, 2), attention_call, cache)
+          .output;
+  return output->forward(attended.transpose(1, 2).reshape({batch, tokens, a.heads * a.head_dim}));
+}
+
+Tensor BlockImpl::forward(const Tensor& x, const ModelCall& call, KvCache* cache) {
+  switch (architecture_.order) {
+    case BlockOrder::norm_before: {
+      const Tensor between = x + attend(attention_norm->forward(x), call, cache);
+      return between + mlp->forward(mlp_norm->forward(between));
+    }
+    case BlockOrder::norm_after: {
+      const Tensor between = attention_norm->forward(x + attend(x, call, cache));
+      return mlp_norm->forward(between + mlp->forward(between));
+    }
+    case BlockOrder::norm_around: {
+      const Tensor between =
+          x + attention_after_norm->forward(attend(attention_norm->forward(x), call, cache));
+      return between + mlp_after_norm->forward(mlp->forward(mlp_norm->forward(between)));
+    }
+  }
+  return x;
+}
+
+TransformerImpl::TransformerImpl(Architecture architecture) : architecture_(std::move(architecture)) {
+  const Architecture& a = architecture_;
+  a.check("model");
+  const auto norm = [&](const char* name) {
+    return register_module(name, Norm(a.norm, a.width, a.norm_epsilon));
+  };
+  tokens_ = register_parameter("tokens", torch::empty({a.vocabulary, a.width}));
+  if (a.learned_positions) positions_ = register_parameter("positions", torch::empty({a.context, a.width}));
+  if (a.token_types > 0) types_ = register_parameter("types", torch::empty({a.token_types, a.width}));
+  if (a.order == BlockOrder::norm_after)
+    embedding_norm_ = norm("embedding_norm");
+  else
+    norm_ = norm("norm");
+  for (int64_t layer = 0; layer < a.layers; ++layer)
+    blocks_.push_back(register_module("block_" + std::to_string(layer), Block(a, layer)));
+  if (a.head == HeadKind::masked_model) {
+    head_ = register_module("head", Projection(a.width, a.width, true));
+    head_norm_ = norm("head_norm");
+    output_bias_ = register_parameter("output_bias", torch::zeros({a.vocabulary}));
+  }
+  if (a.head == HeadKind::classifier) {
+    pooler_ = register_module("pooler", Projection(a.width, a.width, true));
+    classifier_ = register_module("classifier", Projection(a.width, a.labels, true));
+  }
+  if ((a.head == HeadKind::language_model || a.head == HeadKind::masked_model) && !a.tied)
+    output_ = register_module("output", Projection(a.width, a.vocabulary, false));
+}
+
+Tensor TransformerImpl::embed(const ModelCall& call) {
+  const Architecture& a = architecture_;
+  const int64_t tokens = call.ids.size(1), before = call.cache ? call.cache->length() : 0;
+  Tensor x = at::embedding(tokens_, call.ids);
+  if (a.embedding_scale != 1) x = x * a.embedding_scale;
+  if (a.learned_positions) {
+    require(before + tokens <= a.context, "model: {} tokens; its learned positions end at {}",
+            before + tokens, a.context);
+    // Padding on the left moves no token: positions count the real ones.
+    Tensor places = torch::arange(before, before + tokens, torch::kLong).unsqueeze(0);
+    if (call.key_mask.defined()) {
+      const Tensor counted = call.key_mask.to(torch::kLong).cumsum(1) - 1;
+      places =
+          (call.cache && call.cache->real_tokens.defined() ? counted + call.cache->real_tokens.unsqueeze(1)
+                                                           : counted)
+              .clamp_min(0);
+    } else if (call.cache && call.cache->real_tokens.defined()) {
+      places = call.cache->real_tokens.unsqueeze(1) + torch::arange(tokens, torch::kLong);
+    }
+    x = x + at::embedding(positions_, places);
+  }
+  if (a.token_types > 0)
+    x = x +
+        at::embedding(types_, call.token_types.defined() ? call.token_types : torch::zeros_like(call.ids));
+  return embedding_norm_.is_empty() ? x : embedding_norm_->forward(x);
+}
+
+Tensor TransformerImpl::forward(const ModelCall& call) {
+  const Architecture& a = architecture_;
+  require(call.ids.defined() && call.ids.dim() == 2 && call.ids.scalar_type() == torch::kLong,
+          "model: the ids have shape {}; expected [batch, tokens] of 64-bit integers", shape_text(call.ids));
+  if (call.ids.numel() > 0) {
+    const int64_t lowest = call.ids.min().item<int64_t>(), highest = call.ids.max().item<int64_t>();
+    require(lowest >= 0 && highest < a.vocabulary, "model: token {}; expected 0 to {}",
+            lowest < 0 ? lowest : highest, a.vocabulary - 1);
+  }
+  Tensor x = embed(call);
+  if (call.hidden_states) call.hidden_states->assign(1, x);
+  for (int64_t layer = 0; layer < a.layers; ++layer) {
+    x = block(layer)->forward(x, call, call.cache ? &call.cache->layer(layer) : nullptr);
+    if (call.hidden_states && layer + 1 < a.layers) call.hidden_states->push_back(x);
+  }
+  if (call.cache && (call.key_mask.defined() || call.cache->real_tokens.defined())) {
+    const Tensor fresh = call.key_mask.defined()
+                             ? call.key_mask.sum(1)
+                             : torch::full({call.ids.size(0)}, call.ids.size(1), torch::kLong);
+    call.cache->real_tokens =
+        call.cache->real_tokens.defined() ? call.cache->real_tokens + fresh : fresh.to(torch::kLong);
+  }
+  if (!norm_.is_empty()) x = norm_->forward(x);
+  if (call.hidden_states) call.hidden_states->push_back(x);
+  return x;
+}
+
+Tensor TransformerImpl::logits(const Tensor& hidden) {
+  const Architecture& a = architecture_;
+  require(a.head == HeadKind::language_model || a.head == HeadKind::masked_model,
+          "model: it has no head for tokens");
+  Tensor x = hidden;
+  if (a.head == HeadKind::masked_model) x = head_norm_->forward(activate(a.activation, head_->forward(x)));
+  Tensor logits = project(x.contiguous(), a.tied ? tokens_ : output_->weight, output_bias_);
+  if (a.logit_cap > 0) logits = (logits / a.logit_cap).tanh() * a.logit_cap;
+  return logits;
+}
+
+Tensor TransformerImpl::classify(const Tensor& hidden) {
+  require(architecture_.head == HeadKind::classifier, "model: it has no head for labels");
+  return classifier_->forward(pooler_->forward(hidden.select(1, 0).contiguous()).tanh());
+}
+
+Tensor TransformerImpl::sentence_embeddings(const Tensor& hidden, const Tensor& key_mask) {
+  Tensor mean;
+  if (key_mask.defined()) {
+    const Tensor real = key_mask.to(hidden.scalar_type()).unsqueeze(-1);
+    mean = (hidden * real).sum(1) / real.sum(1).clamp_min(1e-9);
+  } else {
+    mean = hidden.mean(1);
+  }
+  return mean / mean.norm(2, -1, true).clamp_min(1e-12);
+}
+
+void TransformerImpl::set_attention(const Formula& formula) {
+  set_attention(std::vector<Formula>(blocks_.size(), formula));
+}
+
+void TransformerImpl::set_attention(const std::vector<Formula>& formulas) {
+  require(formulas.size() == blocks_.size(), "model: {} formulas for {} layers", formulas.size(),
+          blocks_.size());
+  for (size_t layer = 0; layer < blocks_.size(); ++layer) blocks_[layer]->set_formula(formulas[layer], path_);
+}
+
+void TransformerImpl::restore_attention() {
+  for (int64_t layer = 0; layer < architecture_.layers; ++layer)
+    block(layer)->set_formula(architecture_.formula(layer), path_);
+}
+
+void TransformerImpl::set_path(Path path) {
+  path_ = path;
+  for (Block& block : blocks_) block->attention->set_path(path);
+}
+
+ModelCache TransformerImpl::make_cache() const {
+  std::vector<KvCache> layers;
+  for (const Block& block : blocks_) {
+    const Plan& plan = block->attention->formula().plan();
+    require(plan.decoding.possible, "model: the formula '{}' cannot decode with a cache: {}",
+            block->attention->formula().name(), plan.decoding.reason);
+    layers.push_back(block->attention->make_cache());
+  }
+  return ModelCache(std::move(layers));
+}
+
+int64_t TransformerImpl::parameter_count() const {
+  int64_t count = 0;
+  for (const Tensor& parameter : parameters()) count += parameter.numel();
+  return count;
+}
+
+}  // namespace saccade

@@ -1,0 +1,113 @@
+// One transformer for all families: embeddings, blocks with an attention slot each, a head. What it is made
+// of is an Architecture; how it attends is a formula per layer, which can be swapped without touching a
+// weight.
+#pragma once
+
+#include <torch/nn/module.h>
+#include <torch/nn/pimpl.h>
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "saccade/attention/attention.h"
+#include "saccade/models/architecture.h"
+#include "saccade/models/layers.h"
+
+namespace saccade {
+
+// What decoding remembers, layer by layer.
+class ModelCache {
+ public:
+  explicit ModelCache(std::vector<KvCache> layers) : layers_(std::move(layers)) {}
+
+  int64_t length() const { return layers_.front().length(); }
+  int64_t bytes() const;
+  void reset();
+  void crop(int64_t length);
+  void reorder(const at::Tensor& indices);
+  KvCache& layer(int64_t index) { return layers_[static_cast<size_t>(index)]; }
+
+  // The real tokens of each sequence so far, [batch]; undefined: all are real. Positions are counted from
+  // these.
+  at::Tensor real_tokens;
+
+ private:
+  std::vector<KvCache> layers_;
+};
+
+struct ModelCall {
+  at::Tensor ids;       // [batch, tokens]
+  at::Tensor key_mask;  // [batch, tokens], true for real tokens, false for padding; undefined: all are real
+  at::Tensor token_types;  // [batch, tokens]; undefined: all are 0
+  ModelCache* cache = nullptr;
+  std::map<std::string, at::Tensor> inputs;  // the formulas' own
+  std::vector<at::Tensor>* hidden_states =
+      nullptr;  // filled with what enters each block, and the last output
+};
+
+class BlockImpl : public torch::nn::Module {
+ public:
+  BlockImpl(const Architecture& architecture, int64_t layer);
+
+  at::Tensor forward(const at::Tensor& x, const ModelCall& call, KvCache* cache);
+  void set_formula(const Formula& formula, Path path);
+
+  Projection projection{nullptr};  // queries, keys and values in one product
+  Norm query_norm{nullptr}, key_norm{nullptr};
+  Projection output{nullptr};
+  Norm attention_norm{nullptr}, attention_after_norm{nullptr}, mlp_norm{nullptr}, mlp_after_norm{nullptr};
+  Mlp mlp{nullptr};
+  Attention attention{nullptr};
+
+ private:
+  at::Tensor attend(const at::Tensor& x, const ModelCall& call, KvCache* cache);
+
+  const Architecture architecture_;
+  int64_t layer_;
+};
+TORCH_MODULE(Block);
+
+class TransformerImpl : public torch::nn::Module {
+ public:
+  // With weights that are allocated and not yet set. Throws Error for what cannot be built.
+  explicit TransformerImpl(Architecture architecture);
+
+  // The last hidden states, [batch, tokens, width], after the last norm.
+  at::Tensor forward(const ModelCall& call);
+  // Logits of a language or masked model from hidden states, [..., vocabulary].
+  at::Tensor logits(const at::Tensor& hidden);
+  // Logits of a classifier from hidden states, [batch, labels].
+  at::Tensor classify(const at::Tensor& hidden);
+  // One vector of length 1 per text: the mean over its real tokens.
+  static at::Tensor sentence_embeddings(const at::Tensor& hidden, const at::Tensor& key_mask);
+
+  // Swaps the attention of all layers, or layer by layer. What a formula learns starts at its declared value.
+  void set_attention(const Formula& formula);
+  void set_attention(const std::vector<Formula>& formulas);
+  void restore_attention();
+  void set_path(Path path);
+  // Throws Error unless every layer can decode.
+  ModelCache make_cache() const;
+
+  const Architecture& architecture() const { return architecture_; }
+  const Formula& formula(int64_t layer) const {
+    return blocks_[static_cast<size_t>(layer)]->attention->formula();
+  }
+  Block block(int64_t layer) const { return blocks_[static_cast<size_t>(layer)]; }
+  int64_t parameter_count() const;
+
+ private:
+  at::Tensor embed(const ModelCall& call);
+
+  Architecture architecture_;
+  Path path_ = Path::automatic;
+  at::Tensor tokens_, positions_, types_;  // embeddings
+  Norm embedding_norm_{nullptr}, norm_{nullptr}, head_norm_{nullptr};
+  Projection output_{nullptr}, head_{nullptr}, pooler_{nullptr}, classifier_{nullptr};
+  at::Tensor output_bias_;
+  std::vector<Block> blocks_;
+};
+TORCH_MODULE(Transformer);
+
+}  // namespace saccade
