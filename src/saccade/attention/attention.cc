@@ -243,6 +243,7 @@ std::vector<Tensor> AttentionImpl::tables_of_call(const Tensor& query, const Ten
   const int64_t all = cache ? cache->length() + key.size(2) : tokens;
   const KnownSizes all_sizes{query.size(0), options_.heads, all, query.size(2), all};
   std::vector<Tensor> tables(plan.tables.size());
+  if (plan.tables.empty()) return tables;
   const auto parameters = named_parameters(false);
   for (size_t index = 0; index < plan.tables.size(); ++index) {
     const TableInfo& table = plan.tables[index];
@@ -300,21 +301,23 @@ PairInputs AttentionImpl::prepare(const Tensor& query, const Tensor& key, const 
   inputs.tables = tables_of_call(query, key, call, cache);
 
   const auto in_long = torch::TensorOptions().dtype(torch::kLong).device(query.device());
-  Tensor query_positions = torch::arange(inputs.offset, inputs.offset + query.size(2), in_long);
-  Tensor key_positions = cache ? query_positions : torch::arange(0, key.size(2), in_long);
-  if (const int table = plan.position_table(); table >= 0) {
-    const Tensor positions =
-        inputs.tables[static_cast<size_t>(table)].squeeze(1).to(torch::kLong);  // [batch or 1, all tokens]
+  const bool neighbours = plan.position_table() < 0;
+  const int64_t first_query = inputs.offset, first_key = cache ? inputs.offset : 0;
+  // Made only when something is turned by them.
+  Tensor query_positions, key_positions;
+  if (!neighbours) {
+    const Tensor positions = inputs.tables[static_cast<size_t>(plan.position_table())].squeeze(1).to(
+        torch::kLong);  // [batch or 1, all tokens]
     query_positions = positions.narrow(1, inputs.offset - inputs.first_key, query.size(2));
     key_positions = cache ? query_positions : positions.narrow(1, 0, key.size(2));
   }
-  const bool neighbours = plan.position_table() < 0;
-  const int64_t first_query = inputs.offset, first_key = cache ? inputs.offset : 0;
   const auto finish = [&](const Tensor& vectors, const Tensor& positions, int64_t first) {
     if (!options_.rotary) return vectors;
     const bool learns = vectors.requires_grad() && torch::GradMode::is_enabled();
-    return neighbours && !learns ? rotate_from(vectors, first, *options_.rotary)
-                                 : rotate(vectors, positions, *options_.rotary);
+    if (neighbours && !learns) return rotate_from(vectors, first, *options_.rotary);
+    return rotate(vectors,
+                  positions.defined() ? positions : torch::arange(first, first + vectors.size(2), in_long),
+                  *options_.rotary);
   };
   const auto remember = [&](const std::string& track, const Tensor& values) {
     return cache ? cache->append(track, values) : values;

@@ -259,7 +259,13 @@ std::tuple<Tensor, Tensor, Tensor> attention_autograd(c10::string_view formula, 
   bool learns = needs_gradient(value);
   for (const at::TensorList list : {queries, keys, tables})
     learns |= std::any_of(list.begin(), list.end(), needs_gradient);
-  training |= learns && at::GradMode::is_enabled();
+  learns &= at::GradMode::is_enabled();
+  training |= learns;
+  if (!learns) {
+    const at::AutoDispatchBelowADInplaceOrView below;
+    return forward_operator().call(formula, queries, keys, value, tables, key_mask, list_starts, list_keys,
+                                   offset, first_key, query_tile, key_tile, epsilon, skip, gather, training);
+  }
   variable_list results = AttentionFunction::apply(std::string(formula), queries, keys, value, tables,
                                                    key_mask, list_starts, list_keys, offset, first_key,
                                                    query_tile, key_tile, epsilon, skip, gather, training);
