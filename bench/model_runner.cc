@@ -8,6 +8,7 @@
 #include <sstream>
 
 #include "saccade/base/error.h"
+#include "saccade/base/memory.h"
 #include "saccade/models/model_files.h"
 
 namespace saccade {
@@ -70,6 +71,7 @@ class Runner {
 }  // namespace saccade
 
 int main() {
+  saccade::keep_freed_memory();
   saccade::Runner runner;
   for (std::string line; std::getline(std::cin, line);) {
     try {

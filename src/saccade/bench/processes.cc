@@ -1,64 +1,16 @@
-// A pipe and posix_spawn, which is safe in a process that has threads.
+// The program finds itself through the system.
 #include "saccade/bench/processes.h"
 
-#include <fcntl.h>
-#include <spawn.h>
-#include <sys/wait.h>
-#include <unistd.h>
-
-#include <array>
-#include <cerrno>
-#include <system_error>
-
 #include "saccade/base/error.h"
+#include "saccade/base/process.h"
 
 namespace saccade::bench {
-namespace {
-
-std::string reason(int code) { return std::generic_category().message(code); }
-
-std::string read_all(int file) {
-  std::string text;
-  std::array<char, 65536> buffer;
-  for (;;) {
-    const ssize_t count = read(file, buffer.data(), buffer.size());
-    if (count > 0)
-      text.append(buffer.data(), static_cast<size_t>(count));
-    else if (count == 0 || errno != EINTR)
-      return text;
-  }
-}
-
-}  // namespace
 
 std::string output_of_this_program(const std::vector<std::string>& arguments) {
-  std::vector<std::string> words{"saccade"};
-  words.insert(words.end(), arguments.begin(), arguments.end());
-  std::vector<char*> pointers;
-  for (std::string& word : words) pointers.push_back(word.data());
-  pointers.push_back(nullptr);
-
-  std::array<int, 2> ends;
-  require(pipe2(ends.data(), O_CLOEXEC) == 0, "bench: cannot make a pipe: {}", reason(errno));
-  posix_spawn_file_actions_t actions;
-  posix_spawn_file_actions_init(&actions);
-  posix_spawn_file_actions_adddup2(&actions, ends[1], STDOUT_FILENO);
-  pid_t child = 0;
-  const int failed = posix_spawn(&child, "/proc/self/exe", &actions, nullptr, pointers.data(), environ);
-  posix_spawn_file_actions_destroy(&actions);
-  close(ends[1]);
-  const std::string text = failed == 0 ? read_all(ends[0]) : "";
-  close(ends[0]);
-  require(failed == 0, "bench: cannot start another process of this program: {}", reason(failed));
-
-  int status = 0;
-  while (waitpid(child, &status, 0) < 0 && errno == EINTR) {
-  }
-  require(WIFEXITED(status) && WEXITSTATUS(status) <= 1,
-          "bench: another process of this program ended with {} {}",
-          WIFEXITED(status) ? "exit code" : "signal",
-          WIFEXITED(status) ? WEXITSTATUS(status) : WTERMSIG(status));
-  return text;
+  const ProcessResult result = run_process("/proc/self/exe", arguments);
+  require(result.exit_code <= 1, "bench: another process of this program ended with exit code {}",
+          result.exit_code);
+  return result.output;
 }
 
 }  // namespace saccade::bench

@@ -5,7 +5,9 @@ namespace saccade {
 
 Work declare_bench(CLI::App& app);
 Work declare_check(CLI::App& app);
+Work declare_convert(CLI::App& app);
 Work declare_explain(CLI::App& app);
+Work declare_fetch(CLI::App& app);
 Work declare_info(CLI::App& app);
 Work declare_language(CLI::App& app);
 Work declare_mechanisms(CLI::App& app);
@@ -19,6 +21,9 @@ std::span<const Command> commands() {
        declare_mechanisms},
       {"bench", "Measure formulas beside torch's own attention", "saccade bench prior --length 512",
        declare_bench},
+      {"fetch", "Bring published weights to this machine", "saccade fetch smollm2", declare_fetch},
+      {"convert", "Write a model as a Hugging Face directory", "saccade convert smollm2 out/ --verify",
+       declare_convert},
       {"language", "Print the reference of the formula language", "saccade language | less",
        declare_language},
       {"info", "Show what this build can do on this machine", "saccade info --json", declare_info},

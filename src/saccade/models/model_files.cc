@@ -10,6 +10,7 @@
 #include "saccade/attention/shapes.h"
 #include "saccade/base/error.h"
 #include "saccade/base/file.h"
+#include "saccade/base/memory.h"
 #include "saccade/base/text.h"
 #include "saccade/models/families.h"
 #include "saccade/weights/dequantise.h"
@@ -106,6 +107,7 @@ void read_weights(TransformerImpl& model, const ModelFiles& files) {
   for (const WeightRule& rule : files.gguf ? files.family->gguf_weights(a) : files.family->hub_weights(a)) {
     const Tensor* parameter = parameters.find(rule.ours);
     invariant(parameter != nullptr, "model: a rule for a parameter that does not exist: " + rule.ours);
+    prefer_large_pages(parameter->data_ptr(), parameter->nbytes());
     const std::vector<int64_t> rows = part_rows(rule, *parameter, a);
     int64_t first = 0;
     for (size_t index = 0; index < rule.parts.size(); ++index) {

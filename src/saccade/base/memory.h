@@ -1,0 +1,16 @@
+// How the process handles memory that it will need again.
+#pragma once
+
+#include <cstddef>
+
+namespace saccade {
+
+/// Keeps freed memory instead of giving it back to the system: a model's large temporaries come and go with
+/// every layer, and fetching fresh pages for them costs more than what is computed on some. For programs, at
+/// their start; a library leaves this to its user.
+void keep_freed_memory();
+
+/// Asks for large pages behind memory that is about to be filled and will be read from end to end many times.
+void prefer_large_pages(void* data, std::size_t bytes);
+
+}  // namespace saccade
