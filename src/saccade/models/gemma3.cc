@@ -14,7 +14,6 @@ void shape_as_gemma(Architecture& a) {
   a.order = BlockOrder::norm_around;
   a.activation = Activation::gelu_tanh;
   a.query_key_norm = true;
-  // The model multiplies by a number of 16 bits with 8 digits, which is what it was trained with.
   a.embedding_scale = std::sqrt(static_cast<double>(a.width));
 }
 

@@ -33,9 +33,9 @@ ProjectionImpl::ProjectionImpl(int64_t inputs, int64_t outputs, bool has_bias) {
   if (has_bias) bias = register_parameter("bias", torch::empty({outputs}));
 }
 
-Tensor ProjectionImpl::forward(const Tensor& x) const { return project(x, weight, bias); }
+Tensor ProjectionImpl::forward(const Tensor& x) const { return project(x, weight, bias, compact.get()); }
 
-Tensor project(const Tensor& x, const Tensor& weight, const Tensor& bias) {
+Tensor project(const Tensor& x, const Tensor& weight, const Tensor& bias, const CompactWeight* compact) {
   const int64_t depth = weight.size(1), rows = x.numel() / std::max<int64_t>(depth, 1);
   if (rows < 1 || rows > kernels::kFewRows || wants_gradient(x, weight) || !plain_float(x) ||
       !plain_float(weight) || (bias.defined() && !plain_float(bias)))
@@ -43,8 +43,12 @@ Tensor project(const Tensor& x, const Tensor& weight, const Tensor& bias) {
   std::vector<int64_t> shape = x.sizes().vec();
   shape.back() = weight.size(0);
   Tensor result = torch::empty(shape, x.options());
-  kernels::multiply_few_rows(x.data_ptr<float>(), rows, depth, weight.data_ptr<float>(), weight.size(0),
-                             bias.defined() ? bias.data_ptr<float>() : nullptr, result.data_ptr<float>());
+  const float* offset = bias.defined() ? bias.data_ptr<float>() : nullptr;
+  if (compact && compact->stands_for(weight))
+    compact->multiply(x.data_ptr<float>(), rows, offset, result.data_ptr<float>());
+  else
+    kernels::multiply_few_rows(x.data_ptr<float>(), rows, depth, weight.data_ptr<float>(), weight.size(0),
+                               offset, result.data_ptr<float>());
   return result;
 }
 

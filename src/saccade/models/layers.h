@@ -6,6 +6,7 @@
 #include <torch/nn/pimpl.h>
 
 #include "saccade/models/architecture.h"
+#include "saccade/models/compact_weight.h"
 
 namespace saccade {
 
@@ -15,11 +16,14 @@ class ProjectionImpl : public torch::nn::Module {
   at::Tensor forward(const at::Tensor& x) const;  // [..., inputs] to [..., outputs]
 
   at::Tensor weight, bias;  // [outputs, inputs], [outputs] or undefined
+  // The same weights as small integers, when the file had them so.
+  std::shared_ptr<const CompactWeight> compact;
 };
 TORCH_MODULE(Projection);
 
-// x times a matrix that is stored by outputs, plus a bias if there is one.
-at::Tensor project(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias);
+// x times a matrix that is stored by outputs, plus a bias if there is one. `compact` may be null.
+at::Tensor project(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias,
+                   const CompactWeight* compact = nullptr);
 
 class NormImpl : public torch::nn::Module {
  public:

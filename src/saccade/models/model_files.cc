@@ -104,19 +104,26 @@ void read_weights(TransformerImpl& model, const ModelFiles& files) {
   const std::string_view prefix = prefix_of(files);
   const auto parameters = model.named_parameters();
   std::set<std::string> used;
+  std::vector<std::pair<std::string, std::shared_ptr<CompactWeight>>> compacts;
   for (const WeightRule& rule : files.gguf ? files.family->gguf_weights(a) : files.family->hub_weights(a)) {
     const Tensor* parameter = parameters.find(rule.ours);
     invariant(parameter != nullptr, "model: a rule for a parameter that does not exist: " + rule.ours);
     prefer_large_pages(parameter->data_ptr(), parameter->nbytes());
     const std::vector<int64_t> rows = part_rows(rule, *parameter, a);
     int64_t first = 0;
+    auto compact = std::make_shared<CompactWeight>();
     for (size_t index = 0; index < rule.parts.size(); ++index) {
-      const std::string name = with_prefix(rule.parts[index].name, prefix);
-      read_part(rule.parts[index], files.checkpoint.get(name), parameter->narrow(0, first, rows[index]),
-                where);
+      const WeightPart& part = rule.parts[index];
+      const std::string name = with_prefix(part.name, prefix);
+      read_part(part, files.checkpoint.get(name), parameter->narrow(0, first, rows[index]), where);
       used.insert(name);
       first += rows[index];
+      if (compact && CompactWeight::can_hold(files.checkpoint.get(name).type) && parameter->dim() == 2)
+        compact->append(files.checkpoint.get(name), part.form == WeightForm::interleaved ? part.heads : 0);
+      else
+        compact.reset();
     }
+    if (compact) compacts.emplace_back(rule.ours, compact);
   }
   for (const TensorView& view : files.checkpoint.tensors()) {
     const bool ignored = std::ranges::any_of(files.family->ignored, [&](std::string_view end) {
@@ -127,6 +134,7 @@ void read_weights(TransformerImpl& model, const ModelFiles& files) {
     require(used.contains(view.name) || ignored || tied || view.name.starts_with("attention."),
             "{}: the tensor '{}' has no place in a {} model", where, printable(view.name), a.family);
   }
+  for (auto& [name, compact] : compacts) model.keep_compact(name, compact);
 }
 
 // --- the attention beside the weights ---

@@ -196,7 +196,8 @@ Tensor TransformerImpl::logits(const Tensor& hidden) {
           "model: it has no head for tokens");
   Tensor x = hidden;
   if (a.head == HeadKind::masked_model) x = head_norm_->forward(activate(a.activation, head_->forward(x)));
-  Tensor logits = project(x.contiguous(), a.tied ? tokens_ : output_->weight, output_bias_);
+  Tensor logits = a.tied ? project(x.contiguous(), tokens_, output_bias_, compact_tokens_.get())
+                         : project(x.contiguous(), output_->weight, output_bias_, output_->compact.get());
   if (a.logit_cap > 0) logits = (logits / a.logit_cap).tanh() * a.logit_cap;
   return logits;
 }
@@ -246,6 +247,31 @@ ModelCache TransformerImpl::make_cache() const {
     layers.push_back(block->attention->make_cache());
   }
   return ModelCache(std::move(layers));
+}
+
+void TransformerImpl::keep_compact(const std::string& name, std::shared_ptr<CompactWeight> weight) {
+  const auto parameters = named_parameters();
+  weight->stand_for(parameters[name]);
+  if (name == "tokens") {
+    compact_tokens_ = std::move(weight);
+    return;
+  }
+  const std::string_view end = ".weight";
+  if (!name.ends_with(end)) return;
+  const auto modules = named_modules();
+  const auto* module = modules.find(name.substr(0, name.size() - end.size()));
+  if (!module) return;
+  if (const auto projection = std::dynamic_pointer_cast<ProjectionImpl>(*module))
+    projection->compact = std::move(weight);
+}
+
+int64_t TransformerImpl::compact_bytes() const {
+  int64_t bytes = compact_tokens_ ? compact_tokens_->bytes() : 0;
+  for (const auto& module : modules())
+    if (const auto projection = std::dynamic_pointer_cast<ProjectionImpl>(module);
+        projection && projection->compact)
+      bytes += projection->compact->bytes();
+  return bytes;
 }
 
 int64_t TransformerImpl::parameter_count() const {

@@ -96,6 +96,10 @@ class TransformerImpl : public torch::nn::Module {
   }
   Block block(int64_t layer) const { return blocks_[static_cast<size_t>(layer)]; }
   int64_t parameter_count() const;
+  // Keeps a matrix also as the small integers that its file has, which makes decoding faster. `name` is the
+  // parameter's; one that is no matrix of a product is ignored.
+  void keep_compact(const std::string& name, std::shared_ptr<CompactWeight> weight);
+  int64_t compact_bytes() const;
 
  private:
   at::Tensor embed(const ModelCall& call);
@@ -106,6 +110,7 @@ class TransformerImpl : public torch::nn::Module {
   Norm embedding_norm_{nullptr}, norm_{nullptr}, head_norm_{nullptr};
   Projection output_{nullptr}, head_{nullptr}, pooler_{nullptr}, classifier_{nullptr};
   at::Tensor output_bias_;
+  std::shared_ptr<const CompactWeight> compact_tokens_;
   std::vector<Block> blocks_;
 };
 TORCH_MODULE(Transformer);
