@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <chrono>
 #include <numeric>
+#include <span>
+#include <utility>
 
 #include "saccade/base/error.h"
 #include "saccade/base/log.h"
