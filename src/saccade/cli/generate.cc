@@ -3,6 +3,7 @@
 #include <ATen/Parallel.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <charconv>
 #include <iostream>
 #include <iterator>
@@ -131,10 +132,10 @@ Told tell(TextModel& text_model, const Options& options, const std::vector<std::
 
 void show_speed(const Told& told) {
   const Speed& speed = told.generation.speed;
-  std::string line =
-      fmt::format("{}: prefill {}, {:.0f}/s; {}", told.title(), plural(speed.prompt_tokens, "token"),
-                  speed.prefill_rate(), plural(speed.new_tokens, "new token"));
-  if (speed.decoded_tokens > 0) line += fmt::format(", {:.3g}/s", speed.decode_rate());
+  const auto rate = [](double value) { return fmt::format("{:.{}f}/s", value, value < 10 ? 1 : 0); };
+  std::string line = fmt::format("{}: prefill {}, {}; {}", told.title(), plural(speed.prompt_tokens, "token"),
+                                 rate(speed.prefill_rate()), plural(speed.new_tokens, "new token"));
+  if (speed.decoded_tokens > 0) line += ", " + rate(speed.decode_rate());
   log::info("{}", line);
 }
 
@@ -198,12 +199,13 @@ ExitCode run_one(const Options& options, const std::vector<std::string>& prompts
 // The place, counted from 1, of the first new token that is not the same; 0 when all are. Tokens are compared
 // as written, since two models may number them differently.
 size_t first_difference(const Told& one, const Generated& a, const Told& other, const Generated& b) {
-  const size_t longer = std::max(a.ids.size(), b.ids.size());
-  for (size_t place = 0; place < longer; ++place)
-    if (place >= a.ids.size() || place >= b.ids.size() ||
-        one.tokenizer.token_of(a.ids[place]) != other.tokenizer.token_of(b.ids[place]))
-      return place + 1;
-  return 0;
+  const auto same = [&](int32_t id, int32_t other_id) {
+    const std::string_view token = one.tokenizer.token_of(id);
+    return token == other.tokenizer.token_of(other_id) && (!token.empty() || id == other_id);
+  };
+  const auto [at, other_at] = std::mismatch(a.ids.begin(), a.ids.end(), b.ids.begin(), b.ids.end(), same);
+  const bool all = at == a.ids.end() && other_at == b.ids.end();
+  return all ? 0 : static_cast<size_t>(at - a.ids.begin()) + 1;
 }
 
 std::string token_at(const Told& told, const Generated& text, size_t place) {
@@ -296,7 +298,9 @@ Work declare_generate(CLI::App& app) {
   app.add_option("model", options->model, "A model directory, a GGUF file, or the name of a fetched model")
       ->type_name("MODEL")
       ->required();
-  const auto one_each = [](CLI::Option* option) { option->expected(1)->take_all()->allow_extra_args(false); };
+  const auto one_each = [](CLI::Option* option) {
+    return option->expected(1)->take_all()->allow_extra_args(false);
+  };
   one_each(app.add_option("-p,--prompt", options->prompts,
                           "What to continue; may be given again. Without it, standard input is the prompt"));
   app.add_flag("--lines", options->lines, "Every line of standard input is a prompt");
@@ -316,7 +320,7 @@ Work declare_generate(CLI::App& app) {
          "--attention", options->attention,
          "Attend by this formula file or shipped mechanism instead; with --compare, in the second model only")
       ->type_name("FORMULA");
-  app.add_option("--set", options->set, "Give a constant of that formula another value")
+  one_each(app.add_option("--set", options->set, "Give a constant of that formula another value"))
       ->type_name("NAME=VALUE");
   app.add_option("--layers", options->layers, "Only in these layers, such as 0-5,7")->type_name("LAYERS");
   app.add_option("--compare", options->compare, "Show the texts of this model beside those of the first")

@@ -29,10 +29,9 @@ class Search {
  public:
   Search(const BeamOptions& options, int64_t row) : options_(options), beams_{{.row = row}} {}
 
-  // Follows the best extensions of the beams by one token.
-  void extend(const Tensor& log_probabilities);
-  // Whatever is unfinished counts as it is.
-  std::vector<Hypothesis> finish();
+  // Follows the best extensions of the beams by one token. With the last token all of them are finished.
+  void extend(const Tensor& log_probabilities, bool last);
+  std::vector<Hypothesis> best();
 
   bool done() const { return done_; }
   std::vector<Beam>& beams() { return beams_; }
@@ -85,34 +84,31 @@ void Search::add(Beam beam, bool ended) {
   if (finished_.size() > static_cast<size_t>(options_.beams)) finished_.pop_back();
 }
 
-void Search::extend(const Tensor& log_probabilities) {
+void Search::extend(const Tensor& log_probabilities, bool last) {
   const std::vector<Extension> extensions = best_extensions(log_probabilities);
   const auto allowed = static_cast<size_t>(options_.beams);
-  const size_t length = beams_.front().ids.size() + 1;
   std::vector<Beam> next;
   for (size_t rank = 0; rank < extensions.size() && next.size() < allowed; ++rank) {
     const Extension& extension = extensions[rank];
     if (!std::isfinite(extension.log_probability)) break;  // what cannot happen
     const bool ends = is_end(extension.token);
-    if (ends && rank >= allowed) continue;  // it ends, but is not among the best
+    if ((ends || last) && rank >= allowed) continue;  // finished, but not among the best
     Beam beam = beams_[static_cast<size_t>(extension.beam)];
     beam.ids.push_back(extension.token);
     beam.log_probability = extension.log_probability;
-    if (ends)
-      add(std::move(beam), true);
+    if (ends || last)
+      add(std::move(beam), ends);
     else
       next.push_back(std::move(beam));
   }
   beams_ = std::move(next);
-  done_ = beams_.empty();
-  if (finished_.size() >= allowed)
-    done_ = done_ || options_.early_stopping ||
-            finished_.back().score >= score(extensions.front().log_probability, length);
+  const bool full = finished_.size() >= allowed;
+  done_ =
+      beams_.empty() || (full && options_.early_stopping) ||
+      (full && finished_.back().score >= score(beams_.front().log_probability, beams_.front().ids.size()));
 }
 
-std::vector<Hypothesis> Search::finish() {
-  if (!done_)
-    for (Beam& beam : beams_) add(std::move(beam), false);
+std::vector<Hypothesis> Search::best() {
   if (finished_.size() > static_cast<size_t>(options_.n_best))
     finished_.resize(static_cast<size_t>(options_.n_best));
   return std::move(finished_);
@@ -149,18 +145,18 @@ std::vector<std::vector<Hypothesis>> beam_search(const Tensor& first_logits, con
     std::vector<int64_t> ids, rows;
     for (Search& search : searches) {
       if (search.done()) continue;
-      search.extend(log_probabilities);
+      search.extend(log_probabilities, length == options.max_new_tokens);
       if (search.done()) continue;
       for (Beam& beam : search.beams()) {
         ids.push_back(beam.ids.back());
         rows.push_back(std::exchange(beam.row, static_cast<int64_t>(rows.size())));
       }
     }
-    if (ids.empty() || length == options.max_new_tokens) break;
+    if (ids.empty()) break;
     logits = step(torch::tensor(ids, torch::kLong), torch::tensor(rows, torch::kLong));
   }
   std::vector<std::vector<Hypothesis>> results;
-  for (Search& search : searches) results.push_back(search.finish());
+  for (Search& search : searches) results.push_back(search.best());
   return results;
 }
 
