@@ -13,8 +13,7 @@ namespace saccade {
 // What happens when a prompt and its continuation are longer than the model's context.
 enum class Overflow {
   refuse,  // an Error before anything is computed
-  slide,   // the oldest tokens are forgotten: half of the context is kept and computed anew each time it is
-           // full
+  slide,   // whenever the context is full, its older half is forgotten and the rest computed anew
   extend,  // nothing: the model goes on beyond what it was made for. Not with learned positions
 };
 

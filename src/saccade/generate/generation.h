@@ -17,9 +17,8 @@ struct GenerationOptions {
   int64_t max_new_tokens = 100;
   SamplingOptions sampling;
   std::vector<std::string> stop;  // the text ends before the first of these
-  std::vector<int64_t>
-      end_ids;         // tokens that end a text, as TextModel::end_ids gives them; none: only length does
-  uint64_t seed = 0;   // prompt p draws from a random stream of its own, of this seed and p
+  std::vector<int64_t> end_ids;   // tokens that end a text, as TextModel::end_ids gives them
+  uint64_t seed = 0;              // prompt p draws from a random stream of its own, of this seed and p
   int64_t beams = 1;   // more than 1: beam search, which leaves nothing to chance and reads no `sampling`
   int64_t n_best = 1;  // of the beams
   double length_penalty = 1;    // of beams: score = sum of log-probabilities / length ^ length_penalty
@@ -42,8 +41,7 @@ struct Generated {
 
 struct Speed {
   int64_t prompt_tokens = 0, new_tokens = 0;
-  int64_t decoded_tokens =
-      0;  // new ones but the first of each text, which come out of the prompt's computation
+  int64_t decoded_tokens = 0;  // new ones but the first of each text, which the prefill gives
   double prefill_seconds = 0, decode_seconds = 0;
 
   double prefill_rate() const {

@@ -12,13 +12,12 @@
 namespace saccade {
 
 struct SamplingOptions {
-  double temperature =
-      0.8;            // 0: always the most likely token, of equally likely ones the one with the lowest id
-  int64_t top_k = 0;  // only the k most likely, and what ties with the last of them; 0: all
-  double top_p = 1;   // only the fewest most likely tokens that together reach this probability
-  double min_p = 0;   // only tokens at least this share as likely as the most likely one
-  double repetition_penalty =
-      1;  // logits of tokens that occurred: divided by it if positive, otherwise multiplied
+  double temperature = 0.8;  // 0: always the most likely token, of equally likely ones the lowest id
+  int64_t top_k = 0;         // only the k most likely, and what ties with the last of them; 0: all
+  double top_p = 1;          // only the fewest most likely tokens that together reach this probability
+  double min_p = 0;          // only tokens at least this share as likely as the most likely one
+  // Logits of tokens that occurred are divided by it if positive, otherwise multiplied.
+  double repetition_penalty = 1;
 
   // Throws Error for values without a meaning.
   void check() const;
