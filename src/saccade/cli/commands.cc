@@ -8,6 +8,7 @@ Work declare_check(CLI::App& app);
 Work declare_convert(CLI::App& app);
 Work declare_explain(CLI::App& app);
 Work declare_fetch(CLI::App& app);
+Work declare_generate(CLI::App& app);
 Work declare_info(CLI::App& app);
 Work declare_language(CLI::App& app);
 Work declare_mechanisms(CLI::App& app);
@@ -19,6 +20,8 @@ std::span<const Command> commands() {
        "saccade explain mine.attn --length 8192", declare_explain},
       {"mechanisms", "List the shipped formulas, or print one", "saccade mechanisms alibi",
        declare_mechanisms},
+      {"generate", "Continue a text with a model, or with two beside each other",
+       "saccade generate smollm2 --prompt \"The meaning of life is\" --max-new-tokens 40", declare_generate},
       {"bench", "Measure formulas beside torch's own attention", "saccade bench prior --length 512",
        declare_bench},
       {"fetch", "Bring published weights to this machine", "saccade fetch smollm2", declare_fetch},
