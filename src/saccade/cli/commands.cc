@@ -5,6 +5,7 @@ namespace saccade {
 
 Work declare_bench(CLI::App& app);
 Work declare_check(CLI::App& app);
+Work declare_eval(CLI::App& app);
 Work declare_explain(CLI::App& app);
 Work declare_info(CLI::App& app);
 Work declare_language(CLI::App& app);
@@ -19,6 +20,8 @@ std::span<const Command> commands() {
        declare_mechanisms},
       {"bench", "Measure formulas beside torch's own attention", "saccade bench prior --length 512",
        declare_bench},
+      {"eval", "Measure how well a model predicts, and what another attention does to it",
+       "saccade eval smollm2 --data valid.txt --context 1024", declare_eval},
       {"language", "Print the reference of the formula language", "saccade language | less",
        declare_language},
       {"info", "Show what this build can do on this machine", "saccade info --json", declare_info},

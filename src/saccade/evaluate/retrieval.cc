@@ -81,7 +81,7 @@ std::string passkey_prompt(const std::string& key, int64_t sentences, double dep
   std::string text(kOpening);
   const auto before = static_cast<int64_t>(std::lround(depth * static_cast<double>(sentences)));
   for (int64_t index = 0; index <= sentences; ++index) {
-    if (index == before) text += fmt::format(fmt::runtime(kNeedle), key, key);
+    if (index == before) text += fmt::format(kNeedle, key, key);
     if (index < sentences) text += kFilling[(start + static_cast<size_t>(index)) % kFilling.size()];
   }
   return text += kQuestion;
