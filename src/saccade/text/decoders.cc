@@ -40,7 +40,8 @@ class ByteLevel final : public Decoder {
       const auto bytes = from_byte_alphabet(token);
       text += bytes ? *bytes : token;
     }
-    tokens.assign(1, std::move(text));
+    tokens.clear();
+    tokens.push_back(std::move(text));
   }
 };
 
@@ -150,7 +151,8 @@ class Fuse final : public Decoder {
   void decode(std::vector<std::string>& tokens) const override {
     std::string text;
     for (const std::string& token : tokens) text += token;
-    tokens.assign(1, std::move(text));
+    tokens.clear();
+    tokens.push_back(std::move(text));
   }
 };
 

@@ -2,9 +2,18 @@
 #include "saccade/text/model.h"
 
 #include <algorithm>
+#include <cstdlib>
 #include <cstring>
+#include <new>
 
 namespace saccade {
+
+// Memory from calloc is not touched before it is used: a short text pays for little of the table.
+WordCache::WordCache() : entries_(static_cast<Entry*>(std::calloc(kEntries, sizeof(Entry)))) {
+  if (!entries_) throw std::bad_alloc();
+}
+
+void WordCache::Free::operator()(Entry* entries) const { std::free(entries); }
 
 std::span<const int32_t> WordCache::get(std::string_view word) {
   char bytes[sizeof(Key)] = {};

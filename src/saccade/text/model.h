@@ -3,6 +3,7 @@
 
 #include <array>
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <string_view>
 #include <vector>
@@ -15,7 +16,7 @@ namespace saccade {
 /// takes the place of an old one, so that it never grows. One thread uses it at a time.
 class WordCache {
  public:
-  WordCache() : entries_(kEntries) {}
+  WordCache();
 
   static bool accepts(std::string_view word) { return word.size() < sizeof(Key); }
 
@@ -30,12 +31,16 @@ class WordCache {
   static constexpr size_t kEntries = 1 << 14;
 
   struct Entry {
-    Key key{};  // that of the empty word, which no model asks for
-    uint32_t count = 0;
-    std::array<int32_t, 7> ids{};
+    Key key;  // at first that of the empty word, which no model asks for
+    uint32_t count;
+    std::array<int32_t, 7> ids;
   };
 
-  std::vector<Entry> entries_;
+  struct Free {
+    void operator()(Entry* entries) const;
+  };
+
+  std::unique_ptr<Entry[], Free> entries_;
   Key wanted_{};
   Entry* place_ = nullptr;
 };

@@ -33,11 +33,12 @@ std::string category_members(std::string_view name) {
   return result;
 }
 
-std::string word_members() {
-  std::string result;
+// Inside brackets, Oniguruma leaves out the numbers of Latin-1 that it takes for word characters outside.
+std::string word_members(bool in_bracket) {
+  std::string result = in_bracket ? "" : R"(\x{b2}\x{b3}\x{b9}\x{bc}-\x{be})";
   for (std::string_view name : {"L", "M", "Nd", "Nl", "Pc"}) result += category_members(name);
-  // The circled and squared letters, and the numbers of Latin-1.
-  return result + R"(\x{b2}\x{b3}\x{b9}\x{bc}-\x{be}\x{24b6}-\x{24e9}\x{1f130}-\x{1f149})"
+  // The circled and squared letters.
+  return result + R"(\x{24b6}-\x{24e9}\x{1f130}-\x{1f149})"
                   R"(\x{1f150}-\x{1f169}\x{1f170}-\x{1f189})";
 }
 
@@ -145,7 +146,7 @@ class Translator {
         break;
       case 'w':
       case 'W':
-        result = set(word_members(), kind == 'W');
+        result = set(word_members(in_bracket), kind == 'W');
         break;
       case 'h':
       case 'H':

@@ -1,6 +1,8 @@
 // Small tokenizers for tests, written out so that every id can be checked by eye.
 #pragma once
 
+#include <fmt/format.h>
+
 #include <string>
 
 #include "saccade/text/tokenizer.h"
@@ -34,7 +36,7 @@ inline GgufVocabulary small_byte_vocabulary() {
                                     {"\u0120", "the"},
                                     {"i", "n"},
                                     {"in", "g"}}) {
-    vocabulary.merges.push_back(left + " " + right);
+    vocabulary.merges.push_back(fmt::format("{} {}", left, right));
     add(left + right, 1);
   }
   return vocabulary;

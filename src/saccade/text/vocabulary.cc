@@ -17,10 +17,12 @@ Vocabulary::Vocabulary(std::vector<std::pair<std::string, int32_t>> entries, std
   tokens_.resize(static_cast<size_t>(end));
   present_.resize(static_cast<size_t>(end));
   ids_.reserve(entries.size());
-  for (auto& [token, id] : entries) {
+  for (auto& entry : entries) {
+    const int32_t id = entry.second;
     const auto index = static_cast<size_t>(id);
-    require(!present_[index], "{}: the id {} is given to '{}' and to '{}'", where, id, tokens_[index], token);
-    tokens_[index] = std::move(token);
+    require(!present_[index], "{}: the id {} is given to '{}' and to '{}'", where, id, tokens_[index],
+            entry.first);
+    tokens_[index] = std::move(entry.first);
     present_[index] = true;
     const bool added = ids_.emplace(tokens_[index], id).second;
     require(added, "{}: token '{}' is there twice", where, tokens_[index]);

@@ -54,6 +54,9 @@ class HubConfig {
   HubConfig object(std::string_view key) const;
   std::optional<HubConfig> find_object(std::string_view key) const;
 
+  /// This object as JSON.
+  std::string print() const { return value_.dump(); }
+
   /// All keys, sorted, also those whose value is null.
   std::vector<std::string> keys() const;
 

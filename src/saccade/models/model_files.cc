@@ -1,0 +1,276 @@
+// Fills a transformer's parameters from a file's tensors, and writes them back, by the rules of its family.
+#include "saccade/models/model_files.h"
+
+#include <ATen/Parallel.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <set>
+
+#include "saccade/attention/shapes.h"
+#include "saccade/base/error.h"
+#include "saccade/base/file.h"
+#include "saccade/base/text.h"
+#include "saccade/models/families.h"
+#include "saccade/weights/dequantise.h"
+#include "saccade/weights/safetensors_writer.h"
+
+namespace saccade {
+
+using at::Tensor;
+namespace fs = std::filesystem;
+
+namespace {
+
+constexpr size_t kMostFormulaBytes = size_t{1} << 20;
+
+struct ModelFiles {
+  Checkpoint checkpoint;
+  Architecture architecture;
+  const Family* family = nullptr;
+  bool gguf = false;
+};
+
+ModelFiles open_files(const fs::path& path) {
+  Checkpoint checkpoint = Checkpoint::open(path);
+  if (const Gguf* file = checkpoint.gguf()) {
+    const Family& family = gguf_family(file->text("general.architecture"), file->where());
+    Architecture architecture = family.from_gguf(*file);
+    architecture.check(file->where());
+    return {std::move(checkpoint), std::move(architecture), &family, true};
+  }
+  const fs::path directory = fs::is_directory(path) ? path : path.parent_path();
+  const HubConfig config = HubConfig::open(directory.empty() ? fs::path(".") : directory);
+  const Family& family = hub_family(config.text("model_type"), config.where());
+  Architecture architecture = family.from_hub(config);
+  architecture.check(config.where());
+  return {std::move(checkpoint), std::move(architecture), &family, false};
+}
+
+std::string with_prefix(const std::string& name, std::string_view prefix) {
+  return name.starts_with('~') ? std::string(prefix) + name.substr(1) : name;
+}
+
+std::string_view prefix_of(const ModelFiles& files) {
+  if (files.gguf) return "";
+  for (const std::string_view prefix : files.family->prefixes)
+    if (files.checkpoint.has(with_prefix(std::string(files.family->probe), prefix))) return prefix;
+  return files.family->prefixes.front();
+}
+
+// Rows of a tensor as floats, on all threads. A row is a whole number of blocks.
+void read_rows(const TensorView& view, float* out) {
+  const int64_t columns = view.shape.empty() ? 1 : view.shape.back(),
+                rows = view.elements() / std::max<int64_t>(columns, 1);
+  at::parallel_for(0, rows, std::max<int64_t>(1, 65536 / std::max<int64_t>(columns, 1)),
+                   [&](int64_t begin, int64_t end) {
+                     to_floats(view, begin * columns, (end - begin) * columns, out + begin * columns);
+                   });
+}
+
+// The rows of a head as two halves, from neighbouring pairs.
+Tensor as_halves(const Tensor& rows, int64_t heads) {
+  const int64_t width = rows.size(0) / heads;
+  std::vector<int64_t> shape = rows.sizes().vec();
+  return rows.reshape({heads, width / 2, 2, -1}).transpose(1, 2).reshape(shape);
+}
+
+// `target` is the part's own piece of the parameter.
+void read_part(const WeightPart& part, const TensorView& view, Tensor target, const std::string& where) {
+  std::vector<int64_t> expected = target.sizes().vec();
+  if (part.form == WeightForm::transposed) std::ranges::reverse(expected);
+  require(view.shape == expected, "{}: the tensor '{}' has shape {}; expected {}", where, view.name,
+          print_shape(view.shape), print_shape(expected));
+  if (part.form == WeightForm::as_is) return read_rows(view, target.data_ptr<float>());
+  Tensor raw = torch::empty(expected);
+  read_rows(view, raw.data_ptr<float>());
+  if (part.form == WeightForm::transposed) target.copy_(raw.t());
+  if (part.form == WeightForm::plus_one) target.copy_(raw + 1);
+  if (part.form == WeightForm::interleaved) target.copy_(as_halves(raw, part.heads));
+}
+
+// How many rows each part of a parameter has. Queries, keys and values share one, as do gates and what they
+// let through.
+std::vector<int64_t> part_rows(const WeightRule& rule, const Tensor& parameter, const Architecture& a) {
+  if (rule.parts.size() == 1) return {parameter.size(0)};
+  if (rule.parts.size() == 3) return {a.heads * a.head_dim, a.kv_heads * a.head_dim, a.kv_heads * a.head_dim};
+  return {a.inner, a.inner};
+}
+
+void read_weights(TransformerImpl& model, const ModelFiles& files) {
+  const Architecture& a = files.architecture;
+  const std::string where = files.checkpoint.path().string();
+  const std::string_view prefix = prefix_of(files);
+  const auto parameters = model.named_parameters();
+  std::set<std::string> used;
+  for (const WeightRule& rule : files.gguf ? files.family->gguf_weights(a) : files.family->hub_weights(a)) {
+    const Tensor* parameter = parameters.find(rule.ours);
+    invariant(parameter != nullptr, "model: a rule for a parameter that does not exist: " + rule.ours);
+    const std::vector<int64_t> rows = part_rows(rule, *parameter, a);
+    int64_t first = 0;
+    for (size_t index = 0; index < rule.parts.size(); ++index) {
+      const std::string name = with_prefix(rule.parts[index].name, prefix);
+      read_part(rule.parts[index], files.checkpoint.get(name), parameter->narrow(0, first, rows[index]),
+                where);
+      used.insert(name);
+      first += rows[index];
+    }
+  }
+  for (const TensorView& view : files.checkpoint.tensors()) {
+    const bool ignored = std::ranges::any_of(files.family->ignored, [&](std::string_view end) {
+      return std::string_view(view.name).ends_with(end);
+    });
+    // A tied output that is stored all the same says nothing new.
+    const bool tied = a.tied && (view.name == "lm_head.weight" || view.name == "output.weight");
+    require(used.contains(view.name) || ignored || tied || view.name.starts_with("attention."),
+            "{}: the tensor '{}' has no place in a {} model", where, printable(view.name), a.family);
+  }
+}
+
+// --- the attention beside the weights ---
+
+fs::path attention_file(const fs::path& directory) { return directory / "attention.attn"; }
+fs::path attention_file(const fs::path& directory, int64_t layer) {
+  return directory / "attention" / fmt::format("{}.attn", layer);
+}
+
+// What formulas learned is stored among the weights as "attention.<layer>.<name>".
+std::string learned_name(int64_t layer, const std::string& name) {
+  return fmt::format("attention.{}.{}", layer, name);
+}
+
+void read_attention(TransformerImpl& model, const fs::path& path, const Checkpoint& checkpoint) {
+  if (!fs::is_directory(path)) return;
+  const int64_t layers = model.architecture().layers;
+  const auto load = [](const fs::path& file) {
+    return Formula::parse(read_file(file, kMostFormulaBytes), {.name = file.string()});
+  };
+  if (fs::exists(attention_file(path))) {
+    model.set_attention(load(attention_file(path)));
+  } else if (fs::exists(path / "attention")) {
+    std::vector<Formula> formulas;
+    for (int64_t layer = 0; layer < layers; ++layer) formulas.push_back(load(attention_file(path, layer)));
+    model.set_attention(formulas);
+  }
+  for (int64_t layer = 0; layer < layers; ++layer)
+    for (auto& item : model.block(layer)->attention->named_parameters()) {
+      const std::string name = learned_name(layer, item.key());
+      if (!checkpoint.has(name)) continue;  // it starts at its declared value
+      const TensorView& view = checkpoint.get(name);
+      require(view.shape == item.value().sizes().vec(), "{}: the tensor '{}' has shape {}; expected {}",
+              path.string(), name, print_shape(view.shape), shape_text(item.value()));
+      read_rows(view, item.value().data_ptr<float>());
+    }
+}
+
+}  // namespace
+
+Architecture read_architecture(const fs::path& path) { return open_files(path).architecture; }
+
+Transformer load_model(const fs::path& path) {
+  const torch::NoGradGuard no_gradient;
+  const ModelFiles files = open_files(path);
+  Transformer model(files.architecture);
+  read_weights(*model, files);
+  read_attention(*model, path, files.checkpoint);
+  for (Tensor parameter : model->parameters()) parameter.requires_grad_(false);
+  model->eval();
+  return model;
+}
+
+void save_model(const Transformer& model, const fs::path& directory, int64_t shard_bytes) {
+  const torch::NoGradGuard no_gradient;
+  const Architecture& a = model->architecture();
+  const Family& family = family_named(a.family);
+  fs::create_directories(directory);
+  const auto parameters = model->named_parameters();
+  std::vector<TensorSource> sources;
+  const auto add = [&](const std::string& name, const Tensor& tensor) {
+    const Tensor numbers = tensor.to(torch::kFloat).contiguous();
+    sources.push_back({.name = name,
+                       .type = ElementType::F32,
+                       .shape = numbers.sizes().vec(),
+                       .write = [numbers](const ByteSink& sink) {
+                         sink({static_cast<const std::byte*>(numbers.data_ptr()), numbers.nbytes()});
+                       }});
+  };
+  // Only a model with the head that the prefix belongs to has it.
+  const std::string_view prefix =
+      a.family == "bert" && a.head == HeadKind::none ? "" : family.prefixes.front();
+  for (const WeightRule& rule : family.hub_weights(a)) {
+    const Tensor parameter = parameters[rule.ours];
+    const std::vector<int64_t> rows = part_rows(rule, parameter, a);
+    int64_t first = 0;
+    for (size_t index = 0; index < rule.parts.size(); ++index) {
+      const WeightPart& part = rule.parts[index];
+      Tensor piece = parameter.narrow(0, first, rows[index]);
+      if (part.form == WeightForm::transposed) piece = piece.t();
+      if (part.form == WeightForm::plus_one) piece = piece - 1;
+      add(with_prefix(part.name, prefix), piece);
+      first += rows[index];
+    }
+  }
+  bool swapped = false, alike = true;
+  for (int64_t layer = 0; layer < a.layers; ++layer) {
+    swapped |= !(model->formula(layer) == a.formula(layer));
+    alike &= model->formula(layer) == model->formula(0);
+    for (const auto& item : model->block(layer)->attention->named_parameters())
+      add(learned_name(layer, item.key()), item.value());
+  }
+  write_safetensors_shards(directory, sources, shard_bytes);
+  Json config = family.to_hub(a);
+  write_atomic(directory / "config.json", dump(config, 2) + "\n");
+  if (!swapped) return;
+  if (alike) return write_atomic(attention_file(directory), model->formula(0).resolved());
+  fs::create_directories(directory / "attention");
+  for (int64_t layer = 0; layer < a.layers; ++layer)
+    write_atomic(attention_file(directory, layer), model->formula(layer).resolved());
+}
+
+fs::path model_store() {
+  if (const char* home = std::getenv("SACCADE_HOME"); home && *home) return fs::path(home) / "models";
+  if (const char* cache = std::getenv("XDG_CACHE_HOME"); cache && *cache)
+    return fs::path(cache) / "saccade" / "models";
+  const char* home = std::getenv("HOME");
+  return fs::path(home && *home ? home : "/tmp") / ".cache" / "saccade" / "models";
+}
+
+namespace {
+
+// The newest snapshot of "owner/name" in the Hugging Face cache, or nothing.
+fs::path in_hub_cache(const std::string& name) {
+  const char* asked = std::getenv("HF_HOME");
+  const char* home = std::getenv("HOME");
+  const fs::path hub =
+      (asked && *asked ? fs::path(asked) : fs::path(home ? home : "") / ".cache" / "huggingface") / "hub";
+  std::string folder = "models--";
+  for (const char c : name) folder += c == '/' ? std::string("--") : std::string(1, c);
+  std::error_code none;
+  const fs::path reference = hub / folder / "refs" / "main";
+  if (!fs::exists(reference, none)) return {};
+  const fs::path snapshot = hub / folder / "snapshots" / std::string(trim(read_file(reference, 4096)));
+  return fs::is_directory(snapshot, none) ? snapshot : fs::path();
+}
+
+}  // namespace
+
+fs::path find_model(const std::string& name_or_path) {
+  std::error_code none;
+  require(!name_or_path.empty(),
+          "model: the name is empty; expected a directory, a file or the name of a fetched model");
+  if (fs::exists(name_or_path, none)) return name_or_path;
+  std::vector<std::string> fetched;
+  if (fs::is_directory(model_store(), none))
+    for (const auto& entry : fs::directory_iterator(model_store(), none))
+      if (entry.is_directory()) fetched.push_back(entry.path().filename().string());
+  if (std::ranges::find(fetched, name_or_path) != fetched.end()) return model_store() / name_or_path;
+  if (const fs::path found = in_hub_cache(name_or_path); !found.empty()) return found;
+  std::ranges::sort(fetched);
+  fail(
+      "model: there is no file or directory '{}', and no fetched model of that name{}. `saccade fetch` lists "
+      "what "
+      "can be fetched",
+      printable(name_or_path), fetched.empty() ? "" : fmt::format(" (there are {})", join(fetched, ", ")));
+}
+
+}  // namespace saccade
