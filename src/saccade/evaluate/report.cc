@@ -40,7 +40,10 @@ std::string difference_text(double from, double to, Unit unit) {
   if (unit == Unit::count) return "";
   if (unit == Unit::speed) return fmt::format("{:.2f}x", to / from);
   const std::string text = text_of(to - from, unit);
-  return std::isfinite(to - from) && to >= from ? "+" + text : text;
+  // What is written as nought has no sign.
+  if (text.find_first_of("123456789") == std::string::npos && std::isfinite(to - from))
+    return text_of(0, unit);
+  return to > from ? "+" + text : text;
 }
 
 // One column per evaluation behind the labels, and the difference if there are two.
