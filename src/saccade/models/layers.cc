@@ -8,7 +8,7 @@
 #include <ATen/ops/relu.h>
 #include <ATen/ops/silu.h>
 
-#include "saccade/base/error.h"
+#include "saccade/attention/shapes.h"
 #include "saccade/kernels/few_rows.h"
 #include "saccade/kernels/primitives.h"
 
@@ -62,7 +62,7 @@ Tensor NormImpl::forward(const Tensor& x) const {
   const int64_t width = x.size(-1);
   const kernels::Primitives<float>& code = kernels::primitives<float>();
   if (wants_gradient(x, weight) || !plain_float(x) || !plain_float(weight) || width % code.lanes != 0) {
-    const Tensor wide = x.to(torch::kFloat);
+    const Tensor wide = x.to(compute_dtype(x));
     const Tensor scale = torch::rsqrt(wide.square().mean(-1, true) + epsilon_);
     return ((wide * scale).to(x.scalar_type())) * weight;
   }

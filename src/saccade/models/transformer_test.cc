@@ -52,6 +52,7 @@ TEST(Transformer, DecodesAsItReads) {
       parts.push_back(model->forward({.ids = ids.narrow(1, from, count), .cache = &cache}));
     EXPECT_TRUE(torch::allclose(torch::cat(parts, 1), whole, 1e-10, 1e-10));
     EXPECT_EQ(cache.length(), 11);
+    if (windows) continue;  // a ring has forgotten what cropping would need
     cache.crop(7);
     EXPECT_TRUE(torch::allclose(model->forward({.ids = ids.narrow(1, 7, 4), .cache = &cache}),
                                 whole.narrow(1, 7, 4), 1e-10, 1e-10));
@@ -111,7 +112,7 @@ TEST(Transformer, RefusesWhatItCannotDo) {
   EXPECT_THAT(message([&] { model->forward({.ids = torch::zeros({3}, torch::kLong)}); }),
               HasSubstr("shape [3]"));
   EXPECT_THAT(message([&] { model->classify(torch::zeros({1, 2, 32})); }), HasSubstr("no head for labels"));
-  EXPECT_THAT(message([&] { model->set_attention({Formula::load("causal")}); }),
+  EXPECT_THAT(message([&] { model->set_attention(std::vector{Formula::load("causal")}); }),
               HasSubstr("1 formulas for 2 layers"));
   model->set_attention(Formula::load("full"));
   EXPECT_THAT(message([&] { model->make_cache(); }), HasSubstr("cannot decode"));
