@@ -16,7 +16,10 @@ void AttentionOption::declare(CLI::App& app) {
       app.add_option("--attention", formula,
                      "Swap the attention for this formula file or shipped mechanism; no weight is touched");
   attention->type_name("FILE");
-  app.add_option("--set", set, "Give a constant of that formula another value")
+  app.add_option("--set", set, "Give a constant of that formula another value; may be given again")
+      ->expected(1)
+      ->take_all()
+      ->allow_extra_args(false)
       ->type_name("NAME=VALUE")
       ->needs(attention);
   app.add_option("--layers", layers, "Swap it in these layers only, such as 0-5,7")

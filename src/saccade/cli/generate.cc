@@ -4,7 +4,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <charconv>
 #include <iostream>
 #include <iterator>
 #include <map>
@@ -15,8 +14,8 @@
 #include "saccade/base/log.h"
 #include "saccade/base/terminal.h"
 #include "saccade/base/text.h"
+#include "saccade/cli/attention_option.h"
 #include "saccade/cli/command.h"
-#include "saccade/cli/formula_options.h"
 #include "saccade/cli/output.h"
 #include "saccade/cli/path_option.h"
 #include "saccade/cli/text_view.h"
@@ -32,8 +31,7 @@ struct Options {
   bool lines = false;
   GenerationOptions generation;
   bool ignore_end = false;
-  std::string attention, layers;
-  std::vector<std::string> set;
+  AttentionOption attention;
   Path path = Path::automatic;
   int threads = 0;
   bool json = false;
@@ -69,42 +67,6 @@ std::vector<std::string> read_prompts(const Options& options) {
   // The end of the line that `echo` adds is not meant.
   if (text.ends_with('\n')) text.pop_back();
   return {text};
-}
-
-// "0-5,7" as the layers it names, in order.
-std::vector<int64_t> parse_layers(const std::string& text, int64_t count) {
-  std::vector<bool> chosen(static_cast<size_t>(count), text.empty());
-  const char* at = text.data();
-  const char* const end = at + text.size();
-  while (at != end) {
-    int64_t first = 0, last = 0;
-    auto read = std::from_chars(at, end, first);
-    bool readable = read.ec == std::errc();
-    last = first;
-    if (readable && read.ptr != end && *read.ptr == '-') {
-      read = std::from_chars(read.ptr + 1, end, last);
-      readable = read.ec == std::errc();
-    }
-    at = read.ptr;
-    if (readable && at != end && *at == ',' && at + 1 != end)
-      ++at;
-    else
-      readable = readable && at == end;
-    require(readable && first >= 0 && first <= last && last < count,
-            "--layers: cannot read '{}'; expected layers from 0 to {}, such as 0-5,7", text, count - 1);
-    for (int64_t layer = first; layer <= last; ++layer) chosen[static_cast<size_t>(layer)] = true;
-  }
-  std::vector<int64_t> layers;
-  for (int64_t layer = 0; layer < count; ++layer)
-    if (chosen[static_cast<size_t>(layer)]) layers.push_back(layer);
-  return layers;
-}
-
-void swap_attention(Transformer& model, const Options& options) {
-  const Formula formula = Formula::load(options.attention, parse_overrides(options.set));
-  // Block by block: layers that keep their formula keep what it learned.
-  for (const int64_t layer : parse_layers(options.layers, model->architecture().layers))
-    model->block(layer)->set_formula(formula, options.path);
 }
 
 // "causal", or "causal, sink_window w=128" when layers differ.
@@ -169,7 +131,7 @@ std::string readable(std::string_view text) {
 
 ExitCode run_one(const Options& options, const std::vector<std::string>& prompts) {
   TextModel model = load_text_model(options.model);
-  if (!options.attention.empty()) swap_attention(model.model, options);
+  if (options.attention.given()) options.attention.apply(model.model, options.path);
   const bool streams = prompts.size() == 1 && !options.json && options.generation.n_best == 1;
   bool begun = false;
   const OnText on_text = [&](size_t, std::string_view text) {
@@ -218,7 +180,7 @@ ExitCode run_two(const Options& options, const std::vector<std::string>& prompts
   TextModel model = load_text_model(options.model);
   const Told one = tell(model, options, prompts);
   if (options.compare != options.model) model = load_text_model(options.compare);
-  if (!options.attention.empty()) swap_attention(model.model, options);
+  if (options.attention.given()) options.attention.apply(model.model, options.path);
   const Told other = tell(model, options, prompts);
 
   const bool columns = is_terminal(Stream::out) && terminal_width(Stream::out) >= kNarrowest;
@@ -257,10 +219,8 @@ ExitCode run(const Options& options) {
           generation.beams);
   require(options.compare.empty() || generation.n_best == 1,
           "generate: --compare shows one text; --n-best is {}", generation.n_best);
-  require(!options.attention.empty() || (options.set.empty() && options.layers.empty()),
-          "generate: --set and --layers belong to --attention, which is not given");
   // A mistake in the formula is told before a model is read.
-  if (!options.attention.empty()) Formula::load(options.attention, parse_overrides(options.set));
+  if (options.attention.given()) options.attention.load();
   const std::vector<std::string> prompts = read_prompts(options);
   if (options.threads > 0) at::set_num_threads(options.threads);
   return options.compare.empty() ? run_one(options, prompts) : run_two(options, prompts);
@@ -316,14 +276,10 @@ Work declare_generate(CLI::App& app) {
                "Of beams: end when as many texts as beams have ended");
   count("--n-best", generation.n_best, 1024, "Of beams: print so many texts for each prompt");
   count("--batch-size", generation.batch_size, 4096, "Prompts that are computed together");
+  options->attention.declare(app);
   app.add_option(
-         "--attention", options->attention,
-         "Attend by this formula file or shipped mechanism instead; with --compare, in the second model only")
-      ->type_name("FORMULA");
-  one_each(app.add_option("--set", options->set, "Give a constant of that formula another value"))
-      ->type_name("NAME=VALUE");
-  app.add_option("--layers", options->layers, "Only in these layers, such as 0-5,7")->type_name("LAYERS");
-  app.add_option("--compare", options->compare, "Show the texts of this model beside those of the first")
+         "--compare", options->compare,
+         "Show the texts of this model beside those of the first; --attention is then for this one only")
       ->type_name("MODEL");
   app.add_option_function<std::string>(
          "--overflow", [&generation](const std::string& name) { generation.overflow = kOverflows.at(name); },
