@@ -325,7 +325,7 @@ class Mistakes(unittest.TestCase):
         refuses("attention: log_sums has dtype Double; expected Float", p3=log_sums.double())
         refuses("attention: the gradient needs the partial outputs; run the forward pass with training = true", p4=partials[:0])
         refuses(r"attention: partials has shape \[1, 2, 4, 5, 3\]; expected \[2, 2, 4, 5, 3\]", p4=partials[:1])
-        refuses("attention: wanted has 0 entries; expected one per table, 1", p19=[])
+        refuses("attention: wanted has 0 entries; expected one per table, 1", p20=[])
 
     def test_without_memory_the_kinds_are_checked_too(self):
         given = {name: value.to("meta") if isinstance(value, torch.Tensor) else value for name, value in arguments().items()}
