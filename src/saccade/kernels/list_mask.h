@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <vector>
 
-#include "saccade/kernels/arrays.h"
 #include "saccade/formula/bounds.h"
+#include "saccade/kernels/arrays.h"
 #include "saccade/kernels/primitives.h"
 
 namespace saccade::kernels {
