@@ -182,7 +182,7 @@ void Tuner::save() const {
                   {"gather_seconds", choice.gather_seconds},
                   {"hide_seconds", choice.hide_seconds}};
   try {
-    std::filesystem::create_directories(file_.parent_path());
+    make_directories(file_.parent_path());
     write_atomic(file_, dump(all, 1));
   } catch (const std::exception& problem) {
     log::warn("the measured choice is not kept: {}", problem.what());

@@ -161,4 +161,11 @@ void write_atomic(const std::filesystem::path& path, std::string_view content) {
   file.commit();
 }
 
+void make_directories(const std::filesystem::path& path) {
+  std::error_code problem;
+  std::filesystem::create_directories(path, problem);
+  require(!problem && std::filesystem::is_directory(path, problem), "{}: cannot make this directory: {}",
+          path.string(), problem ? problem.message() : "there is a file of that name");
+}
+
 }  // namespace saccade

@@ -43,4 +43,7 @@ class AtomicFile {
 /// An AtomicFile of `content`.
 void write_atomic(const std::filesystem::path& path, std::string_view content);
 
+/// Makes a directory and those above it; one that is there is fine. Throws an Error that names it.
+void make_directories(const std::filesystem::path& path);
+
 }  // namespace saccade

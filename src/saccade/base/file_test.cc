@@ -174,5 +174,18 @@ TEST_F(WriteAtomic, LeavesNothingWithoutACommit) {
   EXPECT_THAT(names(), testing::IsEmpty());
 }
 
+TEST(MakeDirectories, MakesAllAndNamesWhatFails) {
+  const std::filesystem::path top = std::filesystem::path(::testing::TempDir()) / "saccade_make_directories";
+  std::filesystem::remove_all(top);
+  make_directories(top / "a" / "b");
+  make_directories(top / "a" / "b");
+  EXPECT_TRUE(std::filesystem::is_directory(top / "a" / "b"));
+  write_atomic(top / "file", "x");
+  for (const std::filesystem::path& path :
+       {top / "file", top / "file" / "below", std::filesystem::path("/proc/none/x")})
+    EXPECT_THROW(make_directories(path), Error) << path;
+  std::filesystem::remove_all(top);
+}
+
 }  // namespace
 }  // namespace saccade

@@ -192,7 +192,7 @@ void save_model(const Transformer& model, const fs::path& directory, int64_t sha
   const torch::NoGradGuard no_gradient;
   const Architecture& a = model->architecture();
   const Family& family = family_named(a.family);
-  fs::create_directories(directory);
+  make_directories(directory);
   const auto parameters = model->named_parameters();
   std::vector<TensorSource> sources;
   const auto add = [&](const std::string& name, const Tensor& tensor) {
@@ -232,7 +232,7 @@ void save_model(const Transformer& model, const fs::path& directory, int64_t sha
   write_atomic(directory / "config.json", dump(config, 2) + "\n");
   if (!swapped) return;
   if (alike) return write_atomic(attention_file(directory), model->formula(0).resolved());
-  fs::create_directories(directory / "attention");
+  make_directories(directory / "attention");
   for (int64_t layer = 0; layer < a.layers; ++layer)
     write_atomic(attention_file(directory, layer), model->formula(layer).resolved());
 }
