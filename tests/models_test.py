@@ -1,5 +1,5 @@
 """Our models beside the `transformers` package: logits, hidden states, loss and gradients for each family, on random
-weights of the real shape scaled down, and on real weights where they can be had. Exits with 77, which ctest shows as
+weights of the real shape scaled down; real weights are in real_models_test.py. Exits with 77, which ctest shows as
 skipped, when a package is missing."""
 import json
 import os
@@ -190,46 +190,6 @@ class Parity(unittest.TestCase):
         with self.assertRaisesRegex(RuntimeError, "token 97; expected 0 to 96"):
             (self.path / "model/config.json").write_text(json.dumps(config))
             probe(self.path / "model", ids=torch.full((1, 2), 97))
-
-
-def fetched(name):
-    """A model that `saccade fetch` has brought, or None."""
-    home = os.environ.get("SACCADE_HOME") or os.path.join(
-        os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache"), "saccade")
-    path = pathlib.Path(home) / "models" / name
-    return path if path.is_dir() else None
-
-
-class RealWeights(unittest.TestCase):
-    def test_smollm2(self):
-        path = fetched("smollm2")
-        if not path:
-            self.skipTest("smollm2 is not fetched (saccade fetch smollm2)")
-        try:
-            model = transformers.AutoModelForCausalLM.from_pretrained(
-                path, gguf_file=next(path.glob("*.gguf")).name, dtype=torch.float32).eval()
-        except Exception as error:  # what it needs to read GGUF may be missing
-            self.skipTest(f"transformers cannot read the file: {error}")
-        ids = torch.randint(0, 49152, (1, 40), generator=torch.Generator().manual_seed(3))
-        with torch.no_grad():
-            theirs = model(ids).logits
-        ours = probe(path, ids=ids)["logits"]
-        self.assertLess((ours - theirs).abs().max().item(), 2e-3)
-        self.assertTrue(torch.equal(ours.argmax(-1), theirs.argmax(-1)))
-
-    def test_minilm(self):
-        path = fetched("minilm")
-        if not path:
-            self.skipTest("minilm is not fetched (saccade fetch minilm)")
-        model = transformers.AutoModel.from_pretrained(path).eval()
-        tokenizer = transformers.AutoTokenizer.from_pretrained(path)
-        batch = tokenizer(["A saccade is a jump of the eye.", "Attention", "Zwei Sätze. Und noch einer!"], padding=True, return_tensors="pt")
-        with torch.no_grad():
-            hidden = model(**batch).last_hidden_state
-        real = batch["attention_mask"].unsqueeze(-1).float()
-        theirs = torch.nn.functional.normalize((hidden * real).sum(1) / real.sum(1), dim=1)
-        ours = probe(path, ids=batch["input_ids"], mask=batch["attention_mask"], types=batch["token_type_ids"])["sentences"]
-        self.assertLess((ours - theirs).abs().max().item(), 1e-5)
 
 
 unittest.main(verbosity=2)
