@@ -34,7 +34,8 @@ Results make_results(const Arguments& a, bool training) {
   const c10::SymInt batch = query.sym_size(0), heads = query.sym_size(1), length = query.sym_size(2),
                     width = a.value.sym_size(3);
   const auto terms = static_cast<int64_t>(plan.terms.size());
-  return {at::empty_symint({batch, heads, length, width}, query.options()),
+  // In memory the heads of a token lie side by side, as the projection that follows reads them.
+  return {at::empty_symint({batch, length, heads, width}, query.options()).transpose(1, 2),
           at::empty_symint({plan.norms(), batch, heads, length}, options),
           at::empty_symint({training && plan.needs_partials() ? terms : 0, batch, heads, length, width},
                            options)};
