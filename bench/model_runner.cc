@@ -53,8 +53,7 @@ class Runner {
   at::Tensor read(int64_t tokens, ModelCache* cache) {
     torch::manual_seed(1);
     const at::Tensor ids = torch::randint(model_->architecture().vocabulary, {1, tokens}, torch::kLong);
-    const at::Tensor hidden = model_->forward({.ids = ids, .cache = cache});
-    return model_->logits(hidden.narrow(1, tokens - 1, 1)).argmax(-1);
+    return model_->logits(model_->forward({.ids = ids, .cache = cache, .last_only = true})).argmax(-1);
   }
 
   template <class Work>

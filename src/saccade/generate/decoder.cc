@@ -123,9 +123,11 @@ Tensor Decoder::compute_all() {
     padded = padded || padding > 0;
   }
   if (cache_) cache_->reset();
-  const Tensor hidden = model_->forward(
-      {.ids = ids, .key_mask = padded ? real : Tensor(), .cache = cache_ ? &*cache_ : nullptr});
-  return model_->logits(hidden.select(1, longest - 1).contiguous());
+  const Tensor hidden = model_->forward({.ids = ids,
+                                         .key_mask = padded ? real : Tensor(),
+                                         .cache = cache_ ? &*cache_ : nullptr,
+                                         .last_only = true});
+  return model_->logits(hidden.select(1, 0).contiguous());
 }
 
 void Decoder::choose_rows(const Tensor& rows) {

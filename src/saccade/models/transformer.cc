@@ -69,7 +69,7 @@ void BlockImpl::set_formula(const Formula& formula, Path path) {
   attention = attention.is_empty() ? register_module("attention", fresh) : replace_module("attention", fresh);
 }
 
-Tensor BlockImpl::attend(const Tensor& x, const ModelCall& call, KvCache* cache) {
+Tensor BlockImpl::attend(const Tensor& x, const ModelCall& call, KvCache* cache, bool last_only) {
   const Architecture& a = architecture_;
   const int64_t batch = x.size(0), tokens = x.size(1);
   const Tensor all = projection->forward(x).view({batch, tokens, a.heads + 2 * a.kv_heads, a.head_dim});
@@ -83,10 +83,12 @@ Tensor BlockImpl::attend(const Tensor& x, const ModelCall& call, KvCache* cache)
   if (a.query_scale > 0) query = query * (a.query_scale * std::sqrt(static_cast<double>(a.head_dim)));
   AttentionCall attention_call{.inputs = call.inputs, .key_mask = call.key_mask};
   if (attention->formula().plan().needs_layer_input()) attention_call.x = x;
-  const Tensor attended =
+  Tensor attended =
       attention->run(query.transpose(1, 2), key.transpose(1, 2), value.transpose(1, 2), attention_call, cache)
           .output;
-  return output->forward(attended.transpose(1, 2).reshape({batch, tokens, a.heads * a.head_dim}));
+  attended = attended.transpose(1, 2);
+  if (last_only) attended = attended.narrow(1, tokens - 1, 1);
+  return output->forward(attended.reshape({batch, attended.size(1), a.heads * a.head_dim}));
 }
 
 namespace {
@@ -99,19 +101,20 @@ Tensor plus(const Tensor& x, Tensor change) {
 
 }  // namespace
 
-Tensor BlockImpl::forward(const Tensor& x, const ModelCall& call, KvCache* cache) {
+Tensor BlockImpl::forward(const Tensor& all, const ModelCall& call, KvCache* cache, bool last_only) {
+  const Tensor x = last_only ? all.narrow(1, all.size(1) - 1, 1) : all;
   switch (architecture_.order) {
     case BlockOrder::norm_before: {
-      const Tensor between = plus(x, attend(attention_norm->forward(x), call, cache));
+      const Tensor between = plus(x, attend(attention_norm->forward(all), call, cache, last_only));
       return plus(between, mlp->forward(mlp_norm->forward(between)));
     }
     case BlockOrder::norm_after: {
-      const Tensor between = attention_norm->forward(plus(x, attend(x, call, cache)));
+      const Tensor between = attention_norm->forward(plus(x, attend(all, call, cache, last_only)));
       return mlp_norm->forward(plus(between, mlp->forward(between)));
     }
     case BlockOrder::norm_around: {
-      const Tensor between =
-          plus(x, attention_after_norm->forward(attend(attention_norm->forward(x), call, cache)));
+      const Tensor between = plus(
+          x, attention_after_norm->forward(attend(attention_norm->forward(all), call, cache, last_only)));
       return plus(between, mlp_after_norm->forward(mlp->forward(mlp_norm->forward(between))));
     }
   }
@@ -182,10 +185,15 @@ Tensor TransformerImpl::forward(const ModelCall& call) {
     require(lowest >= 0 && highest < a.vocabulary, "model: token {}; expected 0 to {}",
             lowest < 0 ? lowest : highest, a.vocabulary - 1);
   }
+  const int64_t tokens = call.ids.size(1);
+  require(!call.last_only || (tokens > 0 && !call.hidden_states),
+          "model: the last token alone was asked for, of {} tokens{}", tokens,
+          call.hidden_states ? " with all hidden states" : "");
   Tensor x = embed(call);
   if (call.hidden_states) call.hidden_states->assign(1, x);
   for (int64_t layer = 0; layer < a.layers; ++layer) {
-    x = block(layer)->forward(x, call, call.cache ? &call.cache->layer(layer) : nullptr);
+    x = block(layer)->forward(x, call, call.cache ? &call.cache->layer(layer) : nullptr,
+                              call.last_only && layer + 1 == a.layers && tokens > 1);
     if (call.hidden_states && layer + 1 < a.layers) call.hidden_states->push_back(x);
   }
   if (call.cache && (call.key_mask.defined() || call.cache->real_tokens.defined())) {

@@ -41,6 +41,8 @@ struct ModelCall {
   at::Tensor key_mask;  // [batch, tokens], true for real tokens, false for padding; undefined: all are real
   at::Tensor token_types;  // [batch, tokens]; undefined: all are 0
   ModelCache* cache = nullptr;
+  bool last_only =
+      false;  // the last token's hidden state is enough, [batch, 1, width]: the last block then does less
   std::map<std::string, at::Tensor> inputs;  // the formulas' own
   std::vector<at::Tensor>* hidden_states =
       nullptr;  // filled with what enters each block, and the last output
@@ -50,7 +52,8 @@ class BlockImpl : public torch::nn::Module {
  public:
   BlockImpl(const Architecture& architecture, int64_t layer);
 
-  at::Tensor forward(const at::Tensor& x, const ModelCall& call, KvCache* cache);
+  // `last_only`: of the last token alone; the others are still attended to.
+  at::Tensor forward(const at::Tensor& x, const ModelCall& call, KvCache* cache, bool last_only = false);
   void set_formula(const Formula& formula, Path path);
 
   Projection projection{nullptr};  // queries, keys and values in one product
@@ -61,7 +64,7 @@ class BlockImpl : public torch::nn::Module {
   Attention attention{nullptr};
 
  private:
-  at::Tensor attend(const at::Tensor& x, const ModelCall& call, KvCache* cache);
+  at::Tensor attend(const at::Tensor& x, const ModelCall& call, KvCache* cache, bool last_only);
 
   const Architecture architecture_;
   int64_t layer_;

@@ -59,6 +59,23 @@ TEST(Transformer, DecodesAsItReads) {
   }
 }
 
+TEST(Transformer, TheLastTokenAloneIsTheSame) {
+  const torch::NoGradGuard no_gradient;
+  for (const BlockOrder order : {BlockOrder::norm_before, BlockOrder::norm_after, BlockOrder::norm_around}) {
+    Architecture a = small();
+    a.order = order;
+    Transformer model = random_model(a);
+    model->to(torch::kDouble);
+    const at::Tensor ids = some_ids(3, 9), whole = model->forward({.ids = ids}).narrow(1, 8, 1);
+    EXPECT_TRUE(torch::allclose(model->forward({.ids = ids, .last_only = true}), whole, 1e-12, 1e-12));
+    ModelCache cache = model->make_cache();
+    model->forward({.ids = ids.narrow(1, 0, 4), .cache = &cache, .last_only = true});
+    EXPECT_TRUE(
+        torch::allclose(model->forward({.ids = ids.narrow(1, 4, 5), .cache = &cache, .last_only = true}),
+                        whole, 1e-10, 1e-10));
+  }
+}
+
 TEST(Transformer, SwappedAttentionIsUsedInItsLayerAlone) {
   const torch::NoGradGuard no_gradient;
   Transformer model = random_model(small());
