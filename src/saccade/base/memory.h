@@ -6,8 +6,9 @@
 namespace saccade {
 
 /// Keeps freed memory instead of giving it back to the system: a model's large temporaries come and go with
-/// every layer, and fetching fresh pages for them costs more than what is computed on some. For programs, at
-/// their start; a library leaves this to its user.
+/// every layer, and fetching fresh pages for them costs more than what is computed on some. For commands that
+/// run models; a library leaves this to its user, and a benchmark must not, since rivals with n x n maps gain
+/// most.
 void keep_freed_memory();
 
 /// Asks for large pages behind memory that is about to be filled and will be read from end to end many times.

@@ -5,6 +5,7 @@
 #include "saccade/base/error.h"
 #include "saccade/base/file.h"
 #include "saccade/base/log.h"
+#include "saccade/base/memory.h"
 #include "saccade/base/progress.h"
 #include "saccade/base/text.h"
 #include "saccade/cli/attention_option.h"
@@ -142,6 +143,7 @@ void print_report(const Options& options, const Subject& subject, std::span<cons
 }
 
 ExitCode run(const Options& options) {
+  keep_freed_memory();
   require(!options.data.empty() || !options.labels.empty() || options.retrieval,
           "eval: nothing to do; name a text with --data, labelled texts with --labels, or use --retrieval");
   for (const auto& [wish, name] : {std::pair{options.robustness, "--robustness"},

@@ -12,6 +12,7 @@
 #include "saccade/base/error.h"
 #include "saccade/base/json.h"
 #include "saccade/base/log.h"
+#include "saccade/base/memory.h"
 #include "saccade/base/terminal.h"
 #include "saccade/base/text.h"
 #include "saccade/cli/attention_option.h"
@@ -221,6 +222,7 @@ ExitCode run(const Options& options) {
           "generate: --compare shows one text; --n-best is {}", generation.n_best);
   // A mistake in the formula is told before a model is read.
   if (options.attention.given()) options.attention.load();
+  keep_freed_memory();
   const std::vector<std::string> prompts = read_prompts(options);
   if (options.threads > 0) at::set_num_threads(options.threads);
   return options.compare.empty() ? run_one(options, prompts) : run_two(options, prompts);

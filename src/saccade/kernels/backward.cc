@@ -16,7 +16,7 @@
 namespace saccade::kernels {
 namespace {
 
-constexpr int64_t kUnits = 10;                      // at least so many units, where there is that much work
+constexpr int64_t kUnits = 8;                       // at least so many units, where there is that much work
 constexpr int64_t kWaveBytes = int64_t{256} << 20;  // of packed vectors and partial sums at a time
 
 template <class Real>
