@@ -1,15 +1,13 @@
 #include "saccade/base/file.h"
 
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include <csignal>
 #include <fstream>
 
-#include "saccade/base/error.h"
+#include "saccade/base/testing.h"
 
 namespace saccade {
 namespace {
@@ -20,41 +18,7 @@ using testing::UnorderedElementsAre;
 
 namespace fs = std::filesystem;
 
-// A directory that exists for one test.
-class FileTest : public testing::Test {
- protected:
-  FileTest() {
-    std::string pattern = (fs::temp_directory_path() / "saccade_file_test_XXXXXX").string();
-    directory_ = ::mkdtemp(pattern.data());
-  }
-  ~FileTest() override { fs::remove_all(directory_); }
-
-  fs::path at(std::string_view name) const { return directory_ / name; }
-
-  fs::path make(std::string_view name, std::string_view content) const {
-    std::ofstream(at(name), std::ios::binary) << content;
-    return at(name);
-  }
-
-  std::vector<std::string> names() const {
-    std::vector<std::string> result;
-    for (const auto& entry : fs::directory_iterator(directory_)) result.push_back(entry.path().filename());
-    return result;
-  }
-
-  template <class Function>
-  static std::string message_of(Function function) {
-    try {
-      function();
-    } catch (const Error& error) {
-      return error.what();
-    }
-    return "nothing was thrown";
-  }
-
-  fs::path directory_;
-};
-
+using FileTest = DirectoryTest;
 using ReadFile = FileTest;
 using WriteAtomic = FileTest;
 

@@ -10,11 +10,10 @@
 
 #include "saccade/base/error.h"
 #include "saccade/kernels/few_rows.h"
+#include "saccade/kernels/vector_targets.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "saccade/kernels/compact_rows.cc"
-#define HWY_DISABLED_TARGETS \
-  (HWY_SSSE3 | HWY_SSE4 | HWY_SVE | HWY_SVE2 | HWY_SVE_256 | HWY_SVE2_128 | HWY_RVV)
 #include <hwy/foreach_target.h>  // IWYU pragma: keep
 #include <hwy/highway.h>
 
@@ -128,6 +127,7 @@ void multiply_compact_rows(CompactKind kind, const float* x, int64_t rows, int64
                            int64_t out_stride) {
   invariant(rows >= 1 && rows <= kFewRows && depth % kCompactBlock == 0,
             "multiply_compact_rows: wrong sizes");
+  choose_target();
   const auto run = HWY_DYNAMIC_DISPATCH(multiply_any);
   const int64_t blocks = depth / kCompactBlock;
   std::vector<float> sums(static_cast<size_t>(rows * blocks));

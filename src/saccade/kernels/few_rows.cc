@@ -6,11 +6,10 @@
 #include <algorithm>
 
 #include "saccade/base/error.h"
+#include "saccade/kernels/vector_targets.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "saccade/kernels/few_rows.cc"
-#define HWY_DISABLED_TARGETS \
-  (HWY_SSSE3 | HWY_SSE4 | HWY_SVE | HWY_SVE2 | HWY_SVE_256 | HWY_SVE2_128 | HWY_RVV)
 #include <hwy/foreach_target.h>  // IWYU pragma: keep
 #include <hwy/highway.h>
 
@@ -88,6 +87,7 @@ HWY_EXPORT(multiply);
 void multiply_few_rows(const float* x, int64_t rows, int64_t depth, const float* weight, int64_t columns,
                        const float* bias, float* out) {
   invariant(rows >= 1 && rows <= kFewRows, "multiply_few_rows: too many rows");
+  choose_target();
   const auto run = HWY_DYNAMIC_DISPATCH(multiply);
   constexpr int64_t kAlone = 1 << 16;  // weights that one thread reads before another has woken up
   const int threads = columns * depth < kAlone ? 1 : omp_get_max_threads();

@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "saccade/base/error.h"
-#include "saccade/kernels/half.h"
 #include "saccade/kernels/packing.h"
+#include "saccade/kernels/storage.h"
 
 namespace saccade::kernels::testing {
 

@@ -12,7 +12,7 @@
 #include "saccade/formula/derivative.h"
 #include "saccade/formula/evaluator.h"
 #include "saccade/kernels/arrays.h"
-#include "saccade/kernels/half.h"
+#include "saccade/kernels/storage.h"
 
 namespace saccade::kernels::testing {
 

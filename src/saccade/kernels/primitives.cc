@@ -7,13 +7,10 @@
 #include <string>
 
 #include "saccade/base/error.h"
+#include "saccade/kernels/vector_targets.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "saccade/kernels/primitives.cc"
-// Between plain code and AVX2 there is nothing that a machine of the last ten years needs; vectors of unknown
-// size (SVE, RVV) cannot be kept in arrays.
-#define HWY_DISABLED_TARGETS \
-  (HWY_SSSE3 | HWY_SSE4 | HWY_SVE | HWY_SVE2 | HWY_SVE_256 | HWY_SVE2_128 | HWY_RVV)
 #include <hwy/foreach_target.h>  // IWYU pragma: keep
 #include <hwy/highway.h>
 
@@ -97,15 +94,15 @@ HWY_EXPORT(make_double);
 namespace {
 
 // Before the first dispatch, which remembers its choice.
-void heed_environment() {
+bool heed_environment() {
   const char* wanted = std::getenv("SACCADE_TARGET");
-  if (!wanted || !*wanted) return;
+  if (!wanted || !*wanted) return true;
   std::string choices;
   for (const int64_t target : hwy::SupportedAndGeneratedTargets()) {
     const std::string name = target & (HWY_SCALAR | HWY_EMU128) ? "scalar" : hwy::TargetName(target);
     if (name == wanted) {
       hwy::DisableTargets(~target);
-      return;
+      return true;
     }
     choices += choices.empty() ? name : ", " + name;
   }
@@ -114,15 +111,20 @@ void heed_environment() {
 
 }  // namespace
 
+void choose_target() {
+  static const bool chosen = heed_environment();
+  (void)chosen;
+}
+
 template <>
 const Primitives<float>& primitives<float>() {
-  static const Primitives<float> table = (heed_environment(), HWY_DYNAMIC_DISPATCH(make_float)());
+  static const Primitives<float> table = (choose_target(), HWY_DYNAMIC_DISPATCH(make_float)());
   return table;
 }
 
 template <>
 const Primitives<double>& primitives<double>() {
-  static const Primitives<double> table = (heed_environment(), HWY_DYNAMIC_DISPATCH(make_double)());
+  static const Primitives<double> table = (choose_target(), HWY_DYNAMIC_DISPATCH(make_double)());
   return table;
 }
 

@@ -8,8 +8,8 @@
 #include <limits>
 
 #include "saccade/base/random.h"
-#include "saccade/kernels/half.h"
 #include "saccade/kernels/packing.h"
+#include "saccade/kernels/storage.h"
 
 namespace saccade::kernels {
 namespace {

@@ -13,8 +13,8 @@
 #include <cmath>
 #include <limits>
 
-#include "saccade/kernels/half.h"
 #include "saccade/kernels/primitives.h"
+#include "saccade/kernels/storage.h"
 #include "saccade/kernels/vector_math-inl.h"
 
 HWY_BEFORE_NAMESPACE();

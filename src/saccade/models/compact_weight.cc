@@ -6,7 +6,7 @@
 #include <cstring>
 
 #include "saccade/base/error.h"
-#include "saccade/weights/half.h"
+#include "saccade/base/half.h"
 
 namespace saccade {
 
@@ -114,12 +114,6 @@ void CompactWeight::multiply(const float* x, int64_t rows, const float* bias, fl
                                    bias ? bias + first : nullptr, out + first, rows_);
     first += part.rows;
   }
-}
-
-int64_t CompactWeight::bytes() const {
-  int64_t bytes = 0;
-  for (const Part& part : parts_) bytes += static_cast<int64_t>(part.data.size());
-  return bytes;
 }
 
 }  // namespace saccade

@@ -29,8 +29,6 @@ class CompactWeight {
   // x [rows, depth] of at most kernels::kFewRows rows, contiguous floats.
   void multiply(const float* x, int64_t rows, const float* bias, float* out) const;
 
-  int64_t bytes() const;
-
  private:
   struct Part {
     kernels::CompactKind kind;

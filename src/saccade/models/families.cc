@@ -112,6 +112,26 @@ void read_token_ids(Architecture& architecture, const Gguf& file) {
   if (const auto eos = id("tokenizer.ggml.eos_token_id")) architecture.eos = {*eos};
 }
 
+int64_t gguf_size(const Gguf& file, std::string_view key, std::optional<int64_t> otherwise) {
+  const int64_t value = otherwise ? file.integer(key, *otherwise) : file.integer(key);
+  require(value >= 1 && value < (int64_t{1} << 31), "{}: '{}' is {}; expected 1 or more", file.where(), key,
+          value);
+  return value;
+}
+
+const TensorView* gguf_tensor(const Gguf& file, std::string_view name) {
+  const auto found = std::ranges::find(file.tensors(), name, &TensorView::name);
+  return found == file.tensors().end() ? nullptr : &*found;
+}
+
+void read_embedding(Architecture& architecture, const Gguf& file) {
+  const TensorView* embedding = gguf_tensor(file, "token_embd.weight");
+  require(embedding && embedding->shape.size() == 2,
+          "{}: there is no tensor 'token_embd.weight' of two dimensions", file.where());
+  architecture.vocabulary = embedding->shape[0];
+  architecture.tied = !gguf_tensor(file, "output.weight");
+}
+
 RotaryOptions read_rotary(const HubConfig& parameters, double base, int64_t dims) {
   const double share = parameters.real("partial_rotary_factor", 1);
   if (share != 1) parameters.refuse("partial_rotary_factor", "1");

@@ -66,6 +66,13 @@ void read_token_ids(Architecture& architecture, const HubConfig& config);
 void write_token_ids(const Architecture& architecture, Json& config);
 void read_token_ids(Architecture& architecture, const Gguf& file);
 
+// A size in a GGUF file's metadata: 1 or more. Throws Error.
+int64_t gguf_size(const Gguf& file, std::string_view key, std::optional<int64_t> otherwise = {});
+// A tensor of a GGUF file, or null.
+const TensorView* gguf_tensor(const Gguf& file, std::string_view name);
+// What the tensors say: the vocabulary's size, and whether the output is the embedding again.
+void read_embedding(Architecture& architecture, const Gguf& file);
+
 // Rotary embedding from `rope_parameters` or the older rope_theta and rope_scaling. Stretched kinds are
 // turned into frequencies; one that is not known is an Error.
 RotaryOptions read_rotary(const HubConfig& parameters, double base, int64_t dims);

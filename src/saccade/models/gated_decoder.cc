@@ -53,13 +53,7 @@ Json gated_decoder_to_hub(const Architecture& a, std::string_view activation_key
 Architecture gated_decoder_from_gguf(const Gguf& file, const std::string& prefix) {
   const auto key = [&](std::string_view name) { return prefix + "." + std::string(name); };
   const auto size = [&](std::string_view name, std::optional<int64_t> otherwise = {}) {
-    const int64_t value = otherwise ? file.integer(key(name), *otherwise) : file.integer(key(name));
-    require(value >= 1 && value < (int64_t{1} << 31), "{}: '{}' is {}; expected 1 or more", file.where(),
-            key(name), value);
-    return value;
-  };
-  const auto tensor = [&](std::string_view name) {
-    return std::ranges::find(file.tensors(), name, &TensorView::name);
+    return gguf_size(file, key(name), otherwise);
   };
   Architecture a;
   a.width = size("embedding_length");
@@ -73,13 +67,9 @@ Architecture gated_decoder_from_gguf(const Gguf& file, const std::string& prefix
   a.inner = size("feed_forward_length");
   a.context = size("context_length");
   a.norm_epsilon = file.real(key("attention.layer_norm_rms_epsilon"));
-  const auto embedding = tensor("token_embd.weight");
-  require(embedding != file.tensors().end() && embedding->shape.size() == 2,
-          "{}: there is no tensor 'token_embd.weight' of two dimensions", file.where());
-  a.vocabulary = embedding->shape[0];
-  a.tied = tensor("output.weight") == file.tensors().end();
-  a.projection_bias = tensor("blk.0.attn_q.bias") != file.tensors().end();
-  a.query_key_norm = tensor("blk.0.attn_q_norm.weight") != file.tensors().end();
+  read_embedding(a, file);
+  a.projection_bias = gguf_tensor(file, "blk.0.attn_q.bias");
+  a.query_key_norm = gguf_tensor(file, "blk.0.attn_q_norm.weight");
   RotaryOptions rotary{.base = file.real(key("rope.freq_base"), 10000)};
   require(file.integer(key("rope.dimension_count"), a.head_dim) == a.head_dim,
           "{}: '{}' is {}; expected the width of a head, {}", file.where(), key("rope.dimension_count"),
@@ -88,10 +78,11 @@ Architecture gated_decoder_from_gguf(const Gguf& file, const std::string& prefix
   const double factor = scaling == "linear" ? file.real(key("rope.scaling.factor")) : 1;
   require((scaling == "none" || scaling == "linear") && factor > 0,
           "{}: '{}' is '{}'; expected none or linear", file.where(), key("rope.scaling.type"), scaling);
-  const auto stretched = tensor("rope_freqs.weight");  // Llama 3: by how much each pair is slowed down
-  if (stretched != file.tensors().end() || factor != 1) {
+  const TensorView* stretched =
+      gguf_tensor(file, "rope_freqs.weight");  // Llama 3: by how much each pair is slowed down
+  if (stretched || factor != 1) {
     std::vector<float> factors(static_cast<size_t>(a.head_dim / 2), static_cast<float>(factor));
-    if (stretched != file.tensors().end()) {
+    if (stretched) {
       require(stretched->elements() == a.head_dim / 2, "{}: 'rope_freqs.weight' has {} numbers; expected {}",
               file.where(), stretched->elements(), a.head_dim / 2);
       to_floats(*stretched, factors.data());

@@ -101,17 +101,7 @@ std::vector<WeightRule> hub_weights(const Architecture& a) {
 std::vector<WeightRule> gguf_weights(const Architecture& a) { return weights(a, kGguf, WeightForm::as_is); }
 
 Architecture from_gguf(const Gguf& file) {
-  const auto size = [&](std::string_view key) {
-    const int64_t value = file.integer(key);
-    require(value >= 1 && value < (int64_t{1} << 31), "{}: '{}' is {}; expected 1 or more", file.where(), key,
-            value);
-    return value;
-  };
-  const auto tensor = [&](std::string_view name) -> const TensorView* {
-    for (const TensorView& view : file.tensors())
-      if (view.name == name) return &view;
-    return nullptr;
-  };
+  const auto size = [&](std::string_view key) { return gguf_size(file, key); };
   Architecture a;
   shape_as_gpt2(a);
   a.width = size("gpt2.embedding_length");
@@ -124,11 +114,7 @@ Architecture from_gguf(const Gguf& file) {
   a.context = size("gpt2.context_length");
   a.norm_epsilon = file.real("gpt2.attention.layer_norm_epsilon");
   a.activation = Activation::gelu_tanh;
-  const TensorView* embedding = tensor("token_embd.weight");
-  require(embedding && embedding->shape.size() == 2,
-          "{}: there is no tensor 'token_embd.weight' of two dimensions", file.where());
-  a.vocabulary = embedding->shape[0];
-  a.tied = tensor("output.weight") == nullptr;
+  read_embedding(a, file);
   read_token_ids(a, file);
   return a;
 }

@@ -99,51 +99,37 @@ std::vector<WeightRule> qwen_gguf_weights(const Architecture& a) {
   return gated_decoder_gguf_weights(a, WeightForm::as_is);
 }
 
-Family row(const char* name) {
+Family row(const char* name, Architecture (*read)(const HubConfig&), Json (*write)(const Architecture&),
+           Architecture (*read_gguf)(const Gguf&),
+           std::vector<WeightRule> (*gguf_weights)(const Architecture&)) {
   return {.name = name,
           .hub_types = {name},
           .gguf_types = {name},
           .prefixes = {"model.", ""},
           .probe = "~embed_tokens.weight",
           .ignored = {"rotary_emb.inv_freq", "rope_freqs.weight"},
-          .hub_weights = hub_weights};
+          .from_hub = read,
+          .to_hub = write,
+          .hub_weights = hub_weights,
+          .from_gguf = read_gguf,
+          .gguf_weights = gguf_weights};
 }
 
 }  // namespace
 
 const Family& llama_family() {
-  static const Family family = [] {
-    Family llama = row("llama");
-    llama.from_hub = llama_from_hub;
-    llama.to_hub = llama_to_hub;
-    llama.from_gguf = llama_from_gguf;
-    llama.gguf_weights = llama_gguf_weights;
-    return llama;
-  }();
+  static const Family family =
+      row("llama", llama_from_hub, llama_to_hub, llama_from_gguf, llama_gguf_weights);
   return family;
 }
 
 const Family& qwen2_family() {
-  static const Family family = [] {
-    Family qwen = row("qwen2");
-    qwen.from_hub = qwen2_from_hub;
-    qwen.to_hub = qwen2_to_hub;
-    qwen.from_gguf = qwen2_from_gguf;
-    qwen.gguf_weights = qwen_gguf_weights;
-    return qwen;
-  }();
+  static const Family family = row("qwen2", qwen2_from_hub, qwen2_to_hub, qwen2_from_gguf, qwen_gguf_weights);
   return family;
 }
 
 const Family& qwen3_family() {
-  static const Family family = [] {
-    Family qwen = row("qwen3");
-    qwen.from_hub = qwen3_from_hub;
-    qwen.to_hub = qwen3_to_hub;
-    qwen.from_gguf = qwen3_from_gguf;
-    qwen.gguf_weights = qwen_gguf_weights;
-    return qwen;
-  }();
+  static const Family family = row("qwen3", qwen3_from_hub, qwen3_to_hub, qwen3_from_gguf, qwen_gguf_weights);
   return family;
 }
 

@@ -175,8 +175,6 @@ void read_attention(TransformerImpl& model, const fs::path& path, const Checkpoi
 
 }  // namespace
 
-Architecture read_architecture(const fs::path& path) { return open_files(path).architecture; }
-
 Transformer load_model(const fs::path& path) {
   const torch::NoGradGuard no_gradient;
   const ModelFiles files = open_files(path);

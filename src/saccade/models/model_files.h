@@ -16,9 +16,6 @@ std::filesystem::path find_model(const std::string& name_or_path);
 // The folder of fetched models: $SACCADE_HOME/models, otherwise saccade/models in the user's cache.
 std::filesystem::path model_store();
 
-// The architecture that a model's files describe, without reading weights.
-Architecture read_architecture(const std::filesystem::path& path);
-
 // With its weights, in single precision, in evaluation mode and without gradients. An attention.attn beside
 // the weights (one formula, or one per layer in attention/<layer>.attn) is swapped in, with what it learned.
 Transformer load_model(const std::filesystem::path& path);

@@ -11,12 +11,6 @@ namespace saccade {
 
 using at::Tensor;
 
-int64_t ModelCache::bytes() const {
-  int64_t bytes = 0;
-  for (const KvCache& layer : layers_) bytes += layer.bytes_held();
-  return bytes;
-}
-
 void ModelCache::reset() {
   for (KvCache& layer : layers_) layer.reset();
   real_tokens = Tensor();
@@ -281,15 +275,6 @@ void TransformerImpl::keep_compact(const std::string& name, std::shared_ptr<Comp
   if (!module) return;
   if (const auto projection = std::dynamic_pointer_cast<ProjectionImpl>(*module))
     projection->compact = std::move(weight);
-}
-
-int64_t TransformerImpl::compact_bytes() const {
-  int64_t bytes = compact_tokens_ ? compact_tokens_->bytes() : 0;
-  for (const auto& module : modules())
-    if (const auto projection = std::dynamic_pointer_cast<ProjectionImpl>(module);
-        projection && projection->compact)
-      bytes += projection->compact->bytes();
-  return bytes;
 }
 
 int64_t TransformerImpl::parameter_count() const {

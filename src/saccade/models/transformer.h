@@ -22,7 +22,6 @@ class ModelCache {
   explicit ModelCache(std::vector<KvCache> layers) : layers_(std::move(layers)) {}
 
   int64_t length() const { return layers_.front().length(); }
-  int64_t bytes() const;
   void reset();
   void crop(int64_t length);
   void reorder(const at::Tensor& indices);
@@ -102,7 +101,6 @@ class TransformerImpl : public torch::nn::Module {
   // Keeps a matrix also as the small integers that its file has, which makes decoding faster. `name` is the
   // parameter's; one that is no matrix of a product is ignored.
   void keep_compact(const std::string& name, std::shared_ptr<CompactWeight> weight);
-  int64_t compact_bytes() const;
 
  private:
   at::Tensor embed(const ModelCall& call);

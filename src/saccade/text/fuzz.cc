@@ -2,78 +2,22 @@
 // text. A description must either be refused with an Error or work all the way: encode, decode, stream, print
 // and read back. Anything else (another exception, a crash, more than a few seconds) ends the program with
 // the description on the screen.
-#include <fmt/format.h>
-#include <signal.h>
-#include <sys/time.h>
-#include <unistd.h>
-
-#include <charconv>
-#include <chrono>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "saccade/base/error.h"
-#include "saccade/base/random.h"
+#include "saccade/base/fuzz_driver.h"
 #include "saccade/text/stream_decoder.h"
 #include "saccade/text/testing.h"
 #include "saccade/text/tokenizer.h"
 #include "saccade/text/utf8.h"
 
-// Names that the sanitizers chose. NOLINTBEGIN(bugprone-reserved-identifier)
-
-extern "C" void __sanitizer_set_death_callback(void (*callback)()) __attribute__((weak));
+// NOLINTNEXTLINE(bugprone-reserved-identifier)
 extern "C" const char* __asan_default_options() { return "malloc_context_size=6:quarantine_size_mb=16"; }
-
-// NOLINTEND(bugprone-reserved-identifier)
 
 namespace saccade {
 namespace {
-
-struct Options {
-  uint64_t iterations = 20'000;
-  uint64_t seed = 1;
-  uint64_t first = 0;     // number of the first description: repeats one that failed
-  uint64_t seconds = 10;  // of processor time that one may take
-};
-
-struct {
-  std::string text;
-  uint64_t number = 0, seed = 0;
-} current;
-
-void show_current(std::string_view problem) {
-  const std::string message = fmt::format(
-      "\ntext_fuzz: {}; repeat with --seed {} --first {} --iterations 1; the description "
-      "is\n-----\n{}\n-----\n",
-      problem, current.seed, current.number, current.text);
-  std::string_view rest = message;
-  while (!rest.empty()) {
-    const ssize_t written = write(STDERR_FILENO, rest.data(), rest.size());
-    if (written <= 0) return;
-    rest.remove_prefix(static_cast<size_t>(written));
-  }
-}
-
-void start_watchdog(uint64_t seconds) {
-  const itimerval limit{.it_interval = {},
-                        .it_value = {.tv_sec = static_cast<time_t>(seconds), .tv_usec = 0}};
-  setitimer(ITIMER_VIRTUAL, &limit, nullptr);
-}
-
-void install_handlers() {
-  struct sigaction action {};
-  action.sa_handler = [](int) {
-    show_current("one description takes too long");
-    _exit(1);
-  };
-  sigaction(SIGVTALRM, &action, nullptr);
-  if (__sanitizer_set_death_callback)
-    __sanitizer_set_death_callback([] { show_current("a sanitizer found an error"); });
-}
-
-struct Failure {
-  std::string what;
-};
 
 // One description of each kind of model, with a part of every type somewhere.
 const std::vector<Json>& good_descriptions() {
@@ -272,31 +216,31 @@ class Spoiler {
 
 void use(const Tokenizer& tokenizer, Spoiler& spoiler) {
   const Tokenizer again = Tokenizer::from_json(tokenizer.to_json(), "again");
-  if (again.size() != tokenizer.size()) throw Failure{"printed and read back, it has another size"};
+  if (again.size() != tokenizer.size()) throw FuzzFailure{"printed and read back, it has another size"};
   for (int count = 0; count < 2; ++count) {
     const std::string text = spoiler.some_text();
     const std::vector<int32_t> ids = tokenizer.encode(text);
     for (int32_t id : tokenizer.encode(text, false))
-      if (id < 0 || id >= tokenizer.size()) throw Failure{fmt::format("the id {} is out of range", id)};
-    if (again.encode(text) != ids) throw Failure{"printed and read back, it gives other ids"};
+      if (id < 0 || id >= tokenizer.size()) throw FuzzFailure{fmt::format("the id {} is out of range", id)};
+    if (again.encode(text) != ids) throw FuzzFailure{"printed and read back, it gives other ids"};
     const Encoding pair = tokenizer.encode_pair(text, "the");
-    if (pair.ids.size() != pair.type_ids.size()) throw Failure{"ids and type ids differ in number"};
+    if (pair.ids.size() != pair.type_ids.size()) throw FuzzFailure{"ids and type ids differ in number"};
     if (tokenizer.decode(ids) != again.decode(ids))
-      throw Failure{"printed and read back, it decodes otherwise"};
+      throw FuzzFailure{"printed and read back, it decodes otherwise"};
     StreamDecoder stream(tokenizer);
     for (int32_t id : spoiler.some_ids())
-      if (!is_utf8(stream.push(id))) throw Failure{"a stream gives what is not UTF-8"};
-    if (!is_utf8(stream.finish())) throw Failure{"a stream ends with what is not UTF-8"};
+      if (!is_utf8(stream.push(id))) throw FuzzFailure{"a stream gives what is not UTF-8"};
+    if (!is_utf8(stream.finish())) throw FuzzFailure{"a stream ends with what is not UTF-8"};
   }
 }
 
 // Returns whether the description is a tokenizer.
-bool examine(Spoiler& spoiler) {
+bool examine(const std::string& description, Spoiler& spoiler) {
   std::optional<Tokenizer> tokenizer;
   try {
-    tokenizer = Tokenizer::from_json(current.text, "fuzz");
+    tokenizer = Tokenizer::from_json(description, "fuzz");
   } catch (const Error& error) {
-    if (std::string_view(error.what()).empty()) throw Failure{"it is refused without a reason"};
+    if (std::string_view(error.what()).empty()) throw FuzzFailure{"it is refused without a reason"};
     return false;
   }
   try {
@@ -304,61 +248,24 @@ bool examine(Spoiler& spoiler) {
   } catch (const Error& error) {
     // Only a regular expression may turn out to be too slow when it is used.
     if (std::string_view(error.what()).find("cannot be matched") == std::string_view::npos)
-      throw Failure{fmt::format("it is refused too late: {}", error.what())};
+      throw FuzzFailure{fmt::format("it is refused too late: {}", error.what())};
   }
   return true;
-}
-
-int fuzz(const Options& options) {
-  install_handlers();
-  current.seed = options.seed;
-  const auto begin = std::chrono::steady_clock::now();
-  uint64_t tokenizers = 0;
-  for (uint64_t number = options.first; number < options.first + options.iterations; ++number) {
-    RandomStream random = RandomStream(options.seed, "fuzz").split(std::to_string(number));
-    Spoiler spoiler(random);
-    current.number = number;
-    current.text = spoiler.description();
-    start_watchdog(options.seconds);
-    try {
-      tokenizers += examine(spoiler);
-    } catch (const Failure& failure) {
-      show_current(failure.what);
-      return 1;
-    } catch (const std::exception& error) {
-      show_current(fmt::format("an exception that is no Error leaves the tokenizer: {}", error.what()));
-      return 1;
-    }
-  }
-  start_watchdog(0);
-  const std::chrono::duration<double> taken = std::chrono::steady_clock::now() - begin;
-  fmt::print(
-      "text_fuzz: {} descriptions with seed {}, of which {} are tokenizers, in {:.1f} s: no problem found\n",
-      options.iterations, options.seed, tokenizers, taken.count());
-  return 0;
-}
-
-int usage() {
-  fmt::print(stderr, "usage: text_fuzz [--iterations N] [--seed S] [--first K] [--seconds T]\n");
-  return 2;
 }
 
 }  // namespace
 }  // namespace saccade
 
 int main(int count, char** arguments) {
-  saccade::Options options;
-  for (int index = 1; index < count; index += 2) {
-    const std::string_view flag = arguments[index];
-    uint64_t* value = flag == "--iterations" ? &options.iterations
-                      : flag == "--seed"     ? &options.seed
-                      : flag == "--first"    ? &options.first
-                      : flag == "--seconds"  ? &options.seconds
-                                             : nullptr;
-    if (!value || index + 1 == count) return saccade::usage();
-    const std::string_view text = arguments[index + 1];
-    const auto result = std::from_chars(text.data(), text.data() + text.size(), *value);
-    if (result.ec != std::errc() || result.ptr != text.data() + text.size()) return saccade::usage();
-  }
-  return saccade::fuzz(options);
+  return saccade::run_fuzzer(count, arguments,
+                             {.program = "text_fuzz",
+                              .inputs = "descriptions",
+                              .valid = "tokenizers",
+                              .iterations = 20'000,
+                              .seconds = 10,
+                              .examine = [](saccade::RandomStream& random, std::string& shown) {
+                                saccade::Spoiler spoiler(random);
+                                shown = spoiler.description();
+                                return saccade::examine(shown, spoiler);
+                              }});
 }

@@ -10,8 +10,8 @@
 #include <unordered_map>
 #include <vector>
 
+#include "saccade/base/mapped_file.h"
 #include "saccade/weights/gguf.h"
-#include "saccade/weights/mapped_file.h"
 #include "saccade/weights/tensor_view.h"
 
 namespace saccade {

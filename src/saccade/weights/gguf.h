@@ -16,7 +16,7 @@
 #include <variant>
 #include <vector>
 
-#include "saccade/weights/mapped_file.h"
+#include "saccade/base/mapped_file.h"
 #include "saccade/weights/tensor_view.h"
 
 namespace saccade {

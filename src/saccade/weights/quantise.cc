@@ -6,7 +6,7 @@
 #include <cstring>
 
 #include "saccade/base/error.h"
-#include "saccade/weights/half.h"
+#include "saccade/base/half.h"
 
 namespace saccade {
 namespace {

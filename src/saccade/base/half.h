@@ -1,4 +1,4 @@
-// 16-bit floats as the files of weights hold them, both ways and exactly: without branches, so that the
+// 16-bit floats, both ways and exactly: without branches, so that the
 // compiler can turn a loop over them into vector instructions, and without denormal intermediates, which a
 // thread that flushes them to zero would lose.
 #pragma once

@@ -1,9 +1,9 @@
-#include "saccade/weights/mapped_file.h"
+#include "saccade/base/mapped_file.h"
 
 #include <gmock/gmock.h>
 #include <sys/stat.h>
 
-#include "saccade/weights/testing.h"
+#include "saccade/base/testing.h"
 
 namespace saccade {
 namespace {

@@ -1,6 +1,6 @@
 // mmap with the same refusals as base/file.h: what is mapped must be a file and must not make the caller
 // wait.
-#include "saccade/weights/mapped_file.h"
+#include "saccade/base/mapped_file.h"
 
 #include <fcntl.h>
 #include <sys/mman.h>

@@ -1,0 +1,43 @@
+// Where training and validation sequences come from, as a person writes it in a recipe.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "saccade/data/dataset.h"
+#include "saccade/text/tokenizer.h"
+
+namespace saccade {
+
+struct DataOptions {
+  /// A generator ("stories", "recall", "induction", "passkey", "translation"), or what kind of files `train`
+  /// names: "text", "jsonl" or "tokens".
+  std::string source = "stories";
+  std::vector<std::string> train;       ///< Files; a pattern like data/*.jsonl names all that fit, in order.
+  std::vector<std::string> validation;  ///< Files; none: a share of the documents of `train` is held out.
+  double validation_share = 0.05;
+  /// "bytes", or "bpe:<size>": learned from the training text. Whatever else it says is not for open_data,
+  /// which is then given the tokenizer.
+  std::string tokenizer = "bpe:512";
+  std::string text_field = "text";  ///< Of JSONL: the member that has the text.
+  /// Of text: what separates documents: "file" (each is one), "blank" (an empty line), "line", or "heading"
+  /// (WikiText: a line " = Title = ").
+  std::string documents = "file";
+  int64_t length = 256;        ///< Tokens that the model reads at once.
+  int64_t generator_size = 0;  ///< Of generators: pairs, facts, ... to remember; 0: as many as fit the length.
+};
+
+struct Data {
+  Tokenizer tokenizer;
+  std::shared_ptr<const Dataset> train, validation;
+  /// Validation as text for measures that need it (perplexity per word, corruption): some documents.
+  std::vector<std::string> validation_texts;
+};
+
+/// Opens files, learns the tokenizer unless there is one, and divides documents. Throws Error, naming the file
+/// and the place in it.
+Data open_data(const DataOptions& options, uint64_t seed, std::optional<Tokenizer> tokenizer = {});
+
+}  // namespace saccade
