@@ -16,7 +16,9 @@ void AttentionOption::declare(CLI::App& app) {
       app.add_option("--attention", formula,
                      "Swap the attention for this formula file or shipped mechanism; no weight is touched");
   attention->type_name("FILE");
-  app.add_option("--set", set, "Give a constant of that formula another value; may be given again")
+  app.add_option(
+         "--set", set,
+         "Give a constant of that formula another value, or a param another start; may be given again")
       ->expected(1)
       ->take_all()
       ->allow_extra_args(false)

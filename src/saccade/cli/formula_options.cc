@@ -11,7 +11,9 @@ void FormulaOptions::declare(CLI::App& app, bool many) {
   auto* option = app.add_option("file", files, "A formula file, or the name of a shipped mechanism");
   option->type_name("FILE");
   if (!many) option->required()->expected(1);
-  app.add_option("--set", set, "Give a constant of the formula another value; n pins the number of keys")
+  app.add_option(
+         "--set", set,
+         "Give a constant of the formula another value, or a param another start; n pins the number of keys")
       ->type_name("NAME=VALUE");
 }
 

@@ -72,7 +72,9 @@ class Checker {
   void check_overrides() {
     std::vector<std::string> names{"n"};
     for (const auto& [name, statement] : statements_)
-      if (statement->kind == Statement::Kind::constant && name != "n") names.push_back(name);
+      if ((statement->kind == Statement::Kind::constant || statement->kind == Statement::Kind::param) &&
+          name != "n")
+        names.push_back(name);
     for (const auto& [name, value] : overrides_) {
       if (std::ranges::find(names, name) == names.end() && !syntax_.broken.contains(name)) {
         const auto near = nearest(name, names);
@@ -80,7 +82,7 @@ class Checker {
                             near ? fmt::format("did you mean '{}'?", *near)
                             : names.size() == 1
                                 ? std::string("the formula has no such constant; only n can be pinned")
-                                : "its constants are " + join(names, ", "));
+                                : "what can be set is " + join(names, ", "));
       }
       if (!std::isfinite(value))
         diagnostics_.report({0, 0}, "cannot set '{}' to {}: expected a finite number", name, value);
@@ -126,7 +128,10 @@ class Checker {
     if (elements > Limits::param_elements)
       diagnostics_.report(statement.name_span, "a param may have at most {} elements per head",
                           Limits::param_elements);
+    const auto override = overrides_.find(statement.name);
     table.start = lowering_.number(*statement.value);
+    if (override != overrides_.end() && std::isfinite(override->second))
+      table.start = plan_.graph.number(override->second, Type::real);
     if (table.start != kNoNode && !is_start_value(table.start)) {
       diagnostics_.report(statement.value->span,
                           "a start value may depend on h, H and constants only; '{}' depends on more",

@@ -57,14 +57,28 @@ TEST(CheckOverrides, RefuseWhatIsNoConstant) {
   EXPECT_THAT(errors("const width = 3\nmask = d < width", {{"wdith", 5}}),
               ElementsAre("cannot set 'wdith': did you mean 'width'?"));
   EXPECT_THAT(errors("const width = 3\nconst n = 4\nmask = d < width", {{"alpha", 5}}),
-              ElementsAre("cannot set 'alpha': its constants are n, width"));
+              ElementsAre("cannot set 'alpha': what can be set is n, width"));
   EXPECT_THAT(errors("", {{"w", 5}}),
               ElementsAre("cannot set 'w': the formula has no such constant; only n can be pinned"));
-  EXPECT_THAT(errors("param a = 1\nscore = s * a", {{"a", 5}}), ElementsAre(HasSubstr("cannot set 'a'")));
+  EXPECT_THAT(errors("input a[token]\nscore = s * a[j]", {{"a", 5}}),
+              ElementsAre(HasSubstr("cannot set 'a'")));
   EXPECT_THAT(errors("const w = 1\nscore = s * w", {{"w", std::numeric_limits<double>::infinity()}}),
               ElementsAre("cannot set 'w' to inf: expected a finite number"));
   EXPECT_THAT(errors("", {{"n", std::numeric_limits<double>::quiet_NaN()}}),
               ElementsAre("cannot set 'n' to nan: expected a finite number"));
+}
+
+TEST(CheckOverrides, SetWhereAParamStarts) {
+  const Plan plan = plan_of("param a[head] = 1 in [0, 4]\nscore = s * a", {{"a", 2.5}});
+  EXPECT_EQ(plan.start_value(plan.tables.front(), 0, 2), 2.5);
+  EXPECT_TRUE(plan.tables.front().learned());
+  EXPECT_THAT(errors("param a = 1 in [0, 4]\nscore = s * a", {{"a", 5}}),
+              ElementsAre("the start value 5 lies outside the bounds [0, 4]"));
+  const Formula formula =
+      Formula::parse("param a[head] = 1 in [-2, 4]\nscore = s * a", {.set = {{"a", -1.5}}});
+  EXPECT_THAT(formula.resolved(), HasSubstr("param a[head] = -1.5 in [-2, 4]"));
+  const Plan again = Formula::parse(formula.resolved()).plan();
+  EXPECT_EQ(again.start_value(again.tables.front(), 0, 2), -1.5);
 }
 
 // --- params, inputs, tokens ---

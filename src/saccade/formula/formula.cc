@@ -59,13 +59,16 @@ std::string Formula::resolved() const {
   Overrides left = overrides();
   for (const Statement& statement : syntax().statements) {
     const auto override = left.find(statement.name);
-    if (statement.kind != Statement::Kind::constant || override == left.end()) {
+    if (override == left.end()) {
       lines.push_back(saccade::print(statement));
       continue;
     }
-    const double value = override->second;
-    lines.push_back(
-        fmt::format("const {} = {}", statement.name, print_number(value, std::floor(value) == value)));
+    Statement changed = statement;
+    changed.value =
+        std::make_shared<Expression>(Expression{.kind = Expression::Kind::number,
+                                                .number = override->second,
+                                                .integer = std::floor(override->second) == override->second});
+    lines.push_back(saccade::print(changed));
     left.erase(override);
   }
   // What is set without a statement is a built-in number: n.

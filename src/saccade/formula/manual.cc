@@ -29,7 +29,7 @@ stand in any order.
 
 | statement | meaning |
 |---|---|
-| `const w = 256` | a number that can be changed from outside: `--set w=128` |
+| `const w = 256` | a number that can be changed from outside: `--set w=128`; of a `param`, `--set` changes where it starts |
 | `param a[head] = 1 in [0, 4]` | learned; starts at 1, brought back into the bounds after each step. The start value may use `h`, `H` and constants |
 | `input doc[token]: int` | given with each call; `int`, `bool`, or real when nothing is said. Real inputs get a gradient |
 | `vector q2 = linear(relu(q))` | another query or key, computed per token |

@@ -255,7 +255,9 @@ class NaiveSyntax {
 
   double defined(const std::string& name) {
     const Plan& plan = formula_.plan();
-    if (const auto value = formula_.overrides().find(name); value != formula_.overrides().end())
+    // What is set of a param is where it starts, not what it is.
+    if (const auto value = formula_.overrides().find(name);
+        value != formula_.overrides().end() && plan.table_index(name) < 0)
       return value->second;
     for (size_t index = 1; index < plan.streams.size(); ++index)
       if (plan.streams[index].name == name) return pair_.streams[index];

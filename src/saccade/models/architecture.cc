@@ -27,6 +27,8 @@ void Architecture::check(const std::string& where) const {
           "{}: the norm's epsilon is {}; expected more than 0, less than 1", where, norm_epsilon);
   require(windows.empty() || static_cast<int64_t>(windows.size()) == layers,
           "{}: there are {} windows; expected one for each of {} layers", where, windows.size(), layers);
+  require(dropout >= 0 && dropout < 1, "{}: a dropout of {}; expected 0 or more, less than 1", where,
+          dropout);
   require(head != HeadKind::classifier || labels > 0, "{}: a classifier without labels", where);
 }
 

@@ -18,6 +18,9 @@ enum class BlockOrder {
   norm_after,   // norm(x + f(x))
   norm_around,  // x + norm(f(norm(x)))
 };
+// Layers whose queries, keys and values are looked up by the token, without a projection of what the layer
+// reads (embedded QKV).
+enum class EmbeddedQkv { none, first, all };
 // What the last hidden states are for.
 enum class HeadKind {
   none,            // hidden states, and embeddings of sentences
@@ -44,6 +47,8 @@ struct Architecture {
   bool gated = true;  // activation(gate) * up
   bool projection_bias = false, output_bias = false, mlp_bias = false;
   bool query_key_norm = false;
+  EmbeddedQkv embedded_qkv = EmbeddedQkv::none;
+  double dropout = 0;  // in training, of what attention and MLP add, and of the embedding
 
   bool learned_positions = false;
   std::optional<RotaryOptions> rotary;
@@ -63,6 +68,9 @@ struct Architecture {
   // How the model attends in a layer, before anything is swapped.
   Formula formula(int64_t layer) const;
   int64_t window(int64_t layer) const { return windows.empty() ? 0 : windows[static_cast<size_t>(layer)]; }
+  bool embeds_qkv(int64_t layer) const {
+    return embedded_qkv == EmbeddedQkv::all || (embedded_qkv == EmbeddedQkv::first && layer == 0);
+  }
   const std::optional<RotaryOptions>& rotary_of(int64_t layer) const {
     return window(layer) > 0 && local_rotary ? local_rotary : rotary;
   }

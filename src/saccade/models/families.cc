@@ -16,10 +16,11 @@ const Family& qwen2_family();
 const Family& qwen3_family();
 const Family& gemma3_family();
 const Family& bert_family();
+const Family& native_family();
 
 std::span<const Family> families() {
-  static const std::vector<Family> all{llama_family(),  qwen2_family(), qwen3_family(),
-                                       gemma3_family(), gpt2_family(),  bert_family()};
+  static const std::vector<Family> all{llama_family(), qwen2_family(), qwen3_family(), gemma3_family(),
+                                       gpt2_family(),  bert_family(),  native_family()};
   return all;
 }
 

@@ -1,16 +1,14 @@
 // Few rows go through a product that streams the weights; see kernels/few_rows.h.
 #include "saccade/models/layers.h"
 
-#include <ATen/Parallel.h>
 #include <ATen/ops/gelu.h>
 #include <ATen/ops/layer_norm.h>
 #include <ATen/ops/linear.h>
 #include <ATen/ops/relu.h>
 #include <ATen/ops/silu.h>
 
-#include "saccade/attention/shapes.h"
 #include "saccade/kernels/few_rows.h"
-#include "saccade/kernels/primitives.h"
+#include "saccade/models/rms_norm.h"
 
 namespace saccade {
 
@@ -59,28 +57,7 @@ NormImpl::NormImpl(NormKind kind, int64_t width, double epsilon) : kind_(kind), 
 
 Tensor NormImpl::forward(const Tensor& x) const {
   if (kind_ == NormKind::layer) return at::layer_norm(x, {x.size(-1)}, weight, bias, epsilon_);
-  const int64_t width = x.size(-1);
-  const kernels::Primitives<float>& code = kernels::primitives<float>();
-  if (wants_gradient(x, weight) || !plain_float(x) || !plain_float(weight) || width % code.lanes != 0) {
-    const Tensor wide = x.to(compute_dtype(x));
-    const Tensor scale = torch::rsqrt(wide.square().mean(-1, true) + epsilon_);
-    return ((wide * scale).to(x.scalar_type())) * weight;
-  }
-  Tensor result = torch::empty_like(x);
-  const float* from = x.data_ptr<float>();
-  const float* gains = weight.data_ptr<float>();
-  float* to = result.data_ptr<float>();
-  at::parallel_for(0, x.numel() / width, std::max<int64_t>(1, 32768 / width),
-                   [&](int64_t begin, int64_t end) {
-                     for (int64_t row = begin; row < end; ++row) {
-                       const float* a = from + row * width;
-                       float* b = to + row * width;
-                       const float mean = code.dot(a, a, width) / static_cast<float>(width);
-                       const float scale = 1 / std::sqrt(mean + static_cast<float>(epsilon_));
-                       for (int64_t k = 0; k < width; ++k) b[k] = a[k] * scale * gains[k];
-                     }
-                   });
-  return result;
+  return rms_norm(x, weight, epsilon_);
 }
 
 Tensor activate(Activation activation, const Tensor& x) {

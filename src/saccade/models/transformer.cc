@@ -2,10 +2,13 @@
 // architecture's flags.
 #include "saccade/models/transformer.h"
 
+#include <ATen/CPUGeneratorImpl.h>
 #include <ATen/ops/embedding.h>
 
 #include "saccade/attention/shapes.h"
 #include "saccade/base/error.h"
+#include "saccade/base/random.h"
+#include "saccade/models/recompute.h"
 
 namespace saccade {
 
@@ -34,8 +37,12 @@ BlockImpl::BlockImpl(const Architecture& architecture, int64_t layer)
   const auto norm = [&](const char* name, int64_t width) {
     return register_module(name, Norm(a.norm, width, a.norm_epsilon));
   };
-  projection =
-      register_module("projection", Projection(a.width, query_width + 2 * key_width, a.projection_bias));
+  if (a.embeds_qkv(layer))
+    token_projection =
+        register_parameter("token_projection", torch::empty({a.vocabulary, query_width + 2 * key_width}));
+  else
+    projection =
+        register_module("projection", Projection(a.width, query_width + 2 * key_width, a.projection_bias));
   output = register_module("output", Projection(query_width, a.width, a.output_bias));
   if (a.query_key_norm) {
     query_norm = norm("query_norm", a.head_dim);
@@ -59,14 +66,16 @@ void BlockImpl::set_formula(const Formula& formula, Path path) {
                                             .model_dim = a.width,
                                             .rotary = a.rotary_of(layer_),
                                             .path = path});
-  if (projection->weight.defined()) fresh->to(projection->weight.device(), projection->weight.scalar_type());
+  fresh->to(output->weight.device(), output->weight.scalar_type());
   attention = attention.is_empty() ? register_module("attention", fresh) : replace_module("attention", fresh);
 }
 
 Tensor BlockImpl::attend(const Tensor& x, const ModelCall& call, KvCache* cache, bool last_only) {
   const Architecture& a = architecture_;
   const int64_t batch = x.size(0), tokens = x.size(1);
-  const Tensor all = projection->forward(x).view({batch, tokens, a.heads + 2 * a.kv_heads, a.head_dim});
+  const Tensor all =
+      (token_projection.defined() ? at::embedding(token_projection, call.ids) : projection->forward(x))
+          .view({batch, tokens, a.heads + 2 * a.kv_heads, a.head_dim});
   Tensor query = all.narrow(2, 0, a.heads), key = all.narrow(2, a.heads, a.kv_heads);
   const Tensor value = all.narrow(2, a.heads + a.kv_heads, a.kv_heads);
   if (a.query_key_norm) {
@@ -93,23 +102,36 @@ Tensor plus(const Tensor& x, Tensor change) {
   return learns ? x + change : change.add_(x);
 }
 
+// Zeroes a share of the numbers and stretches the others, by a seed of its own for each place in the model.
+Tensor dropped(const Tensor& x, double share, uint64_t seed, std::string_view place) {
+  at::Generator random = at::detail::createCPUGenerator(RandomStream(seed, place).next());
+  return x * torch::empty_like(x).bernoulli_(1 - share, random).div_(1 - share);
+}
+
 }  // namespace
+
+Tensor BlockImpl::drop(const Tensor& x, const ModelCall& call, int64_t place) const {
+  if (architecture_.dropout == 0 || !is_training()) return x;
+  return dropped(x, architecture_.dropout, call.dropout_seed, fmt::format("{} {}", layer_, place));
+}
 
 Tensor BlockImpl::forward(const Tensor& all, const ModelCall& call, KvCache* cache, bool last_only) {
   const Tensor x = last_only ? all.narrow(1, all.size(1) - 1, 1) : all;
   switch (architecture_.order) {
     case BlockOrder::norm_before: {
-      const Tensor between = plus(x, attend(attention_norm->forward(all), call, cache, last_only));
-      return plus(between, mlp->forward(mlp_norm->forward(between)));
+      const Tensor between =
+          plus(x, drop(attend(attention_norm->forward(all), call, cache, last_only), call, 0));
+      return plus(between, drop(mlp->forward(mlp_norm->forward(between)), call, 1));
     }
     case BlockOrder::norm_after: {
-      const Tensor between = attention_norm->forward(plus(x, attend(all, call, cache, last_only)));
-      return mlp_norm->forward(plus(between, mlp->forward(between)));
+      const Tensor between =
+          attention_norm->forward(plus(x, drop(attend(all, call, cache, last_only), call, 0)));
+      return mlp_norm->forward(plus(between, drop(mlp->forward(between), call, 1)));
     }
     case BlockOrder::norm_around: {
-      const Tensor between = plus(
-          x, attention_after_norm->forward(attend(attention_norm->forward(all), call, cache, last_only)));
-      return plus(between, mlp_after_norm->forward(mlp->forward(mlp_norm->forward(between))));
+      const Tensor attended = attend(attention_norm->forward(all), call, cache, last_only);
+      const Tensor between = plus(x, drop(attention_after_norm->forward(attended), call, 0));
+      return plus(between, drop(mlp_after_norm->forward(mlp->forward(mlp_norm->forward(between))), call, 1));
     }
   }
   return x;
@@ -167,7 +189,8 @@ Tensor TransformerImpl::embed(const ModelCall& call) {
   if (a.token_types > 0)
     x = x +
         at::embedding(types_, call.token_types.defined() ? call.token_types : torch::zeros_like(call.ids));
-  return embedding_norm_.is_empty() ? x : embedding_norm_->forward(x);
+  if (!embedding_norm_.is_empty()) x = embedding_norm_->forward(x);
+  return a.dropout > 0 && is_training() ? dropped(x, a.dropout, call.dropout_seed, "embedding") : x;
 }
 
 Tensor TransformerImpl::forward(const ModelCall& call) {
@@ -180,14 +203,22 @@ Tensor TransformerImpl::forward(const ModelCall& call) {
             lowest < 0 ? lowest : highest, a.vocabulary - 1);
   }
   const int64_t tokens = call.ids.size(1);
+  require(!call.recompute || (!call.cache && !call.last_only && !call.hidden_states),
+          "model: recompute is for training, without a cache, hidden states or last_only");
   require(!call.last_only || (tokens > 0 && !call.hidden_states),
           "model: the last token alone was asked for, of {} tokens{}", tokens,
           call.hidden_states ? " with all hidden states" : "");
   Tensor x = embed(call);
   if (call.hidden_states) call.hidden_states->assign(1, x);
   for (int64_t layer = 0; layer < a.layers; ++layer) {
-    x = block(layer)->forward(x, call, call.cache ? &call.cache->layer(layer) : nullptr,
-                              call.last_only && layer + 1 == a.layers && tokens > 1);
+    if (call.recompute && torch::GradMode::is_enabled()) {
+      const Block current = block(layer);
+      x = recomputed(
+          [current, call](const Tensor& input) { return current.ptr()->forward(input, call, nullptr); }, x);
+    } else {
+      x = block(layer)->forward(x, call, call.cache ? &call.cache->layer(layer) : nullptr,
+                                call.last_only && layer + 1 == a.layers && tokens > 1);
+    }
     if (call.hidden_states && layer + 1 < a.layers) call.hidden_states->push_back(x);
   }
   if (call.cache && (call.key_mask.defined() || call.cache->real_tokens.defined())) {

@@ -43,6 +43,11 @@ struct ModelCall {
   bool last_only =
       false;  // the last token's hidden state is enough, [batch, 1, width]: the last block then does less
   std::map<std::string, at::Tensor> inputs;  // the formulas' own
+  // In training: what dropout draws its numbers from; the same seed leaves out the same.
+  uint64_t dropout_seed = 0;
+  // In training: keep only what enters each block and compute the rest again in the backward pass, for less
+  // memory and a third more work.
+  bool recompute = false;
   std::vector<at::Tensor>* hidden_states =
       nullptr;  // filled with what enters each block, and the last output
 };
@@ -56,6 +61,7 @@ class BlockImpl : public torch::nn::Module {
   void set_formula(const Formula& formula, Path path);
 
   Projection projection{nullptr};  // queries, keys and values in one product
+  at::Tensor token_projection;     // or looked up by the token, [vocabulary, all their widths]
   Norm query_norm{nullptr}, key_norm{nullptr};
   Projection output{nullptr};
   Norm attention_norm{nullptr}, attention_after_norm{nullptr}, mlp_norm{nullptr}, mlp_after_norm{nullptr};
@@ -64,6 +70,7 @@ class BlockImpl : public torch::nn::Module {
 
  private:
   at::Tensor attend(const at::Tensor& x, const ModelCall& call, KvCache* cache, bool last_only);
+  at::Tensor drop(const at::Tensor& x, const ModelCall& call, int64_t place) const;
 
   const Architecture architecture_;
   int64_t layer_;
