@@ -6,8 +6,8 @@
 
 #include "saccade/base/error.h"
 #include "saccade/base/json.h"
+#include "saccade/base/meter.h"
 #include "saccade/base/text.h"
-#include "saccade/evaluate/meter.h"
 
 namespace saccade {
 namespace {

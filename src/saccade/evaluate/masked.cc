@@ -5,8 +5,8 @@
 #include <algorithm>
 
 #include "saccade/base/error.h"
+#include "saccade/base/meter.h"
 #include "saccade/base/random.h"
-#include "saccade/evaluate/meter.h"
 
 namespace saccade {
 namespace {

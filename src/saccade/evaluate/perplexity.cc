@@ -6,7 +6,7 @@
 #include <numbers>
 
 #include "saccade/base/error.h"
-#include "saccade/evaluate/meter.h"
+#include "saccade/base/meter.h"
 
 namespace saccade {
 namespace {

@@ -15,15 +15,27 @@ class Augmentation {
     for (const Statement& statement : formula.syntax().statements) taken_.insert(statement.name);
   }
 
-  MaskedFormula run(PairMask kind) {
+  MaskedFormula pair_mask(PairMask kind) {
     const std::string input = new_name("attn_mask"), pair = input + "[i, j]";
-    const bool added = kind == PairMask::added;
-    if (added) plan_renames();
+    if (kind == PairMask::allowed)
+      return with_mask(input, fmt::format("input {}[batch, head, query, key]: bool", input), pair, "");
+    plan_renames();
     // What is hidden is hidden by the mask. An infinite score would not do it: sign, tanh and squares make
     // finite or positive numbers of it.
-    const std::string allowed = added ? pair + " > -inf" : pair;
-    std::vector<std::string> lines{
-        fmt::format("input {}[batch, head, query, key]{}", input, added ? "" : ": bool")};
+    return with_mask(input, fmt::format("input {}[batch, head, query, key]", input), pair + " > -inf", pair);
+  }
+
+  MaskedFormula documents() {
+    const std::string input = new_name("document");
+    return with_mask(input, fmt::format("input {}[batch, token]: int", input),
+                     fmt::format("{}[i] == {}[j]", input, input), "");
+  }
+
+ private:
+  // `added`: what is added to the streams, or nothing.
+  MaskedFormula with_mask(const std::string& input, const std::string& declaration,
+                          const std::string& allowed, const std::string& added) {
+    std::vector<std::string> lines{declaration};
     for (Statement statement : formula_.syntax().statements) {
       if (statement.kind == Statement::Kind::let) statement.value = renamed(statement.value);
       lines.push_back(statement.name == "mask"
@@ -31,15 +43,14 @@ class Augmentation {
                           : print(statement));
     }
     if (!taken_.contains("mask")) lines.push_back("mask = " + allowed);
-    if (added && !taken_.contains("score") && !taken_.contains("weights"))
+    if (!added.empty() && !taken_.contains("score") && !taken_.contains("weights"))
       lines.push_back("score = " + rename("s"));
     for (const std::string& stream : used_)
-      lines.push_back(fmt::format("{} = {} + where({}, {}, 0)", renames_.at(stream), stream, allowed, pair));
+      lines.push_back(fmt::format("{} = {} + where({}, {}, 0)", renames_.at(stream), stream, allowed, added));
     return {Formula::parse(join(lines, "\n") + "\n", {.name = formula_.name(), .set = formula_.overrides()}),
             input};
   }
 
- private:
   std::string new_name(std::string name) {
     while (taken_.contains(name)) name += "_";
     taken_.insert(name);
@@ -78,7 +89,9 @@ class Augmentation {
 }  // namespace
 
 MaskedFormula with_pair_mask(const Formula& formula, PairMask kind) {
-  return Augmentation(formula).run(kind);
+  return Augmentation(formula).pair_mask(kind);
 }
+
+MaskedFormula with_documents(const Formula& formula) { return Augmentation(formula).documents(); }
 
 }  // namespace saccade

@@ -16,10 +16,15 @@ enum class PairMask {
 
 struct MaskedFormula {
   Formula formula;
-  std::string input;  // the new input's name, [batch, head, query, key]: one that the formula did not have
+  std::string input;  // the new input's name: one that the formula did not have
 };
 
-// The formula's params, vectors and tokens stay as they are, under their names and in their order.
+// The input is [batch, head, query, key]. The formula's params, vectors and tokens stay as they are, under
+// their names and in their order.
 MaskedFormula with_pair_mask(const Formula& formula, PairMask kind);
+
+// The same with an input [batch, token] of whole numbers, the document that each token belongs to: a pair of
+// different documents is hidden.
+MaskedFormula with_documents(const Formula& formula);
 
 }  // namespace saccade

@@ -134,6 +134,25 @@ TEST(EmbeddedQkv, LooksUpByTheTokenAndDecodes) {
   }
 }
 
+TEST(Documents, DoNotSeeEachOther) {
+  for (const char* formula : {"causal", "gpam", "prior", "diff"}) {
+    Transformer model = started(small());
+    model->set_attention(Formula::load(formula));
+    initialise(model, {.seed = 1, .deviation = 0.2});
+    model->to(torch::kDouble);
+    const at::Tensor ids = ids_of(1, 12),
+                     documents = torch::tensor({0, 0, 0, 0, 0, 1, 1, 1, 1, 1, 1, 1}).unsqueeze(0);
+    const at::Tensor packed = model->forward({.ids = ids, .documents = documents});
+    const at::Tensor first = model->forward({.ids = ids.narrow(1, 0, 5)}),
+                     second = model->forward({.ids = ids.narrow(1, 5, 7)});
+    EXPECT_TRUE(torch::allclose(packed.narrow(1, 0, 5), first, 1e-9, 1e-10)) << formula;
+    EXPECT_TRUE(torch::allclose(packed.narrow(1, 5, 7), second, 1e-9, 1e-10)) << formula;
+    packed.square().mean().backward();
+    for (const auto& item : model->named_parameters())
+      EXPECT_TRUE(item.value().grad().defined()) << item.key();
+  }
+}
+
 using NativeFiles = DirectoryTest;
 
 TEST_F(NativeFiles, LoseNothing) {

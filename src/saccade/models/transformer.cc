@@ -8,6 +8,7 @@
 #include "saccade/attention/shapes.h"
 #include "saccade/base/error.h"
 #include "saccade/base/random.h"
+#include "saccade/formula/augment.h"
 #include "saccade/models/recompute.h"
 
 namespace saccade {
@@ -67,7 +68,17 @@ void BlockImpl::set_formula(const Formula& formula, Path path) {
                                             .rotary = a.rotary_of(layer_),
                                             .path = path});
   fresh->to(output->weight.device(), output->weight.scalar_type());
+  apart_.reset();
   attention = attention.is_empty() ? register_module("attention", fresh) : replace_module("attention", fresh);
+}
+
+const BlockImpl::Apart& BlockImpl::apart() {
+  if (!apart_) {
+    MaskedFormula masked = with_documents(attention->formula());
+    apart_ = Apart{Attention(masked.formula, *attention), masked.input};
+  }
+  apart_->attention->set_path(attention->options().path);
+  return *apart_;
 }
 
 Tensor BlockImpl::attend(const Tensor& x, const ModelCall& call, KvCache* cache, bool last_only) {
@@ -86,8 +97,13 @@ Tensor BlockImpl::attend(const Tensor& x, const ModelCall& call, KvCache* cache,
   if (a.query_scale > 0) query = query * (a.query_scale * std::sqrt(static_cast<double>(a.head_dim)));
   AttentionCall attention_call{.inputs = call.inputs, .key_mask = call.key_mask};
   if (attention->formula().plan().needs_layer_input()) attention_call.x = x;
+  Attention attending = attention;
+  if (call.documents.defined()) {
+    attending = apart().attention;
+    attention_call.inputs[apart().input] = call.documents;
+  }
   Tensor attended =
-      attention->run(query.transpose(1, 2), key.transpose(1, 2), value.transpose(1, 2), attention_call, cache)
+      attending->run(query.transpose(1, 2), key.transpose(1, 2), value.transpose(1, 2), attention_call, cache)
           .output;
   attended = attended.transpose(1, 2);
   if (last_only) attended = attended.narrow(1, tokens - 1, 1);
@@ -203,6 +219,9 @@ Tensor TransformerImpl::forward(const ModelCall& call) {
             lowest < 0 ? lowest : highest, a.vocabulary - 1);
   }
   const int64_t tokens = call.ids.size(1);
+  require(!call.documents.defined() || (!call.cache && call.documents.sizes() == call.ids.sizes()),
+          "model: documents of shape {} for ids of shape {}{}", shape_text(call.documents),
+          shape_text(call.ids), call.cache ? ", with a cache" : "");
   require(!call.recompute || (!call.cache && !call.last_only && !call.hidden_states),
           "model: recompute is for training, without a cache, hidden states or last_only");
   require(!call.last_only || (tokens > 0 && !call.hidden_states),

@@ -43,6 +43,9 @@ struct ModelCall {
   bool last_only =
       false;  // the last token's hidden state is enough, [batch, 1, width]: the last block then does less
   std::map<std::string, at::Tensor> inputs;  // the formulas' own
+  // The document that each token belongs to, [batch, tokens] of 64-bit integers: tokens see only those of
+  // their own. Undefined: all belong to one. Not with a cache.
+  at::Tensor documents;
   // In training: what dropout draws its numbers from; the same seed leaves out the same.
   uint64_t dropout_seed = 0;
   // In training: keep only what enters each block and compute the rest again in the backward pass, for less
@@ -72,8 +75,16 @@ class BlockImpl : public torch::nn::Module {
   at::Tensor attend(const at::Tensor& x, const ModelCall& call, KvCache* cache, bool last_only);
   at::Tensor drop(const at::Tensor& x, const ModelCall& call, int64_t place) const;
 
+  // The attention that keeps documents apart, with the learned values of `attention`; made when it is needed.
+  struct Apart {
+    Attention attention{nullptr};
+    std::string input;
+  };
+  const Apart& apart();
+
   const Architecture architecture_;
   int64_t layer_;
+  std::optional<Apart> apart_;
 };
 TORCH_MODULE(Block);
 
@@ -86,6 +97,8 @@ class TransformerImpl : public torch::nn::Module {
   at::Tensor forward(const ModelCall& call);
   // Logits of a language or masked model from hidden states, [..., vocabulary].
   at::Tensor logits(const at::Tensor& hidden);
+  // The matrix that makes logits, [vocabulary, width], for whoever never holds all logits at once.
+  const at::Tensor& output_weight() const { return architecture_.tied ? tokens_ : output_->weight; }
   // Logits of a classifier from hidden states, [batch, labels].
   at::Tensor classify(const at::Tensor& hidden);
   // One vector of length 1 per text: the mean over its real tokens.

@@ -1,5 +1,5 @@
 // Linux keeps the peak of a process's memory in /proc and starts it afresh on demand.
-#include "saccade/evaluate/meter.h"
+#include "saccade/base/meter.h"
 
 #include <cstdlib>
 #include <fstream>

@@ -1,0 +1,115 @@
+#include "saccade/train/recipe.h"
+
+#include <gmock/gmock.h>
+
+#include "saccade/base/testing.h"
+#include "saccade/train/recipe_file.h"
+
+namespace saccade {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+Recipe parsed(std::string_view text, std::vector<std::string> overrides = {}) {
+  return parse_recipe(text, "a.toml", overrides);
+}
+std::string error_of(std::string_view text, std::vector<std::string> overrides = {}) {
+  return message_of([&] { parsed(text, overrides); });
+}
+
+TEST(Recipe, ReadsWhatIsGivenAndKeepsTheRest) {
+  const Recipe recipe = parsed(R"(
+    name = "mine"        # a comment
+    attention = "window"
+    set = { w = 12 }
+    [model]
+    width = 96
+    tied = false
+    [data]
+    train = ["a.txt", "b.txt"]
+    [train]
+    lr = 3e-4
+    steps = 1_000
+  )");
+  EXPECT_EQ(recipe.name, "mine");
+  EXPECT_EQ(recipe.set.at("w"), 12);
+  EXPECT_EQ(recipe.model.width, 96);
+  EXPECT_FALSE(recipe.model.tied);
+  EXPECT_THAT(recipe.data.train, ElementsAre("a.txt", "b.txt"));
+  EXPECT_EQ(recipe.train.lr, 3e-4);
+  EXPECT_EQ(recipe.train.steps, 1000);
+  EXPECT_EQ(recipe.train.batch, TrainOptions{}.batch);
+}
+
+TEST(Recipe, OverridesWin) {
+  const Recipe recipe = parsed("attention = \"causal\"\n[train]\nsteps = 5\n",
+                               {"attention=prior", "train.steps=7", "set.alpha=0.5", "data.train=x.txt",
+                                "train.lr=1e-2", "sample.prompt=one two", "train.batch=4e1"});
+  EXPECT_EQ(recipe.attention, "prior");
+  EXPECT_EQ(recipe.train.steps, 7);
+  EXPECT_EQ(recipe.set.at("alpha"), 0.5);
+  EXPECT_THAT(recipe.data.train, ElementsAre("x.txt"));
+  EXPECT_EQ(recipe.train.lr, 0.01);
+  EXPECT_EQ(recipe.sample.prompt, "one two");
+  EXPECT_EQ(recipe.train.batch, 40);
+}
+
+TEST(Recipe, NamesWhatIsWrong) {
+  EXPECT_THAT(error_of("[train]\n\nstep = 5\n"),
+              AllOf(HasSubstr("a.toml:3: there is no key 'train.step'"), HasSubstr("did you mean 'steps'?")));
+  EXPECT_THAT(error_of("", {"trian.steps=5"}),
+              AllOf(HasSubstr("'trian'"), HasSubstr("did you mean 'train'?")));
+  EXPECT_THAT(error_of("[train]\nsteps = \"many\"\n"),
+              HasSubstr("a.toml:2: train.steps is text; expected a whole number"));
+  EXPECT_THAT(error_of("[train]\nsteps = 2.5\n"), HasSubstr("expected a whole number"));
+  EXPECT_THAT(error_of("train = 5\n"), HasSubstr("train is a whole number; expected a group"));
+  EXPECT_THAT(error_of("seed = -1\n"), HasSubstr("seed is -1; expected 0 or more"));
+  EXPECT_THAT(error_of("[train]\nlr = nan\n"), HasSubstr("expected a finite number"));
+  EXPECT_THAT(error_of("name = \n"), HasSubstr("a.toml:1"));
+  EXPECT_THAT(error_of("", {"steps"}), HasSubstr("'steps' is no key=value"));
+  EXPECT_THAT(error_of("", {"train.steps=0"}), HasSubstr("train.steps is 0; expected 1 or more"));
+  EXPECT_THAT(error_of("", {"train.schedule=cosin"}), HasSubstr("did you mean 'cosine'?"));
+  EXPECT_THAT(error_of("", {"name=../x"}), HasSubstr("expected a word that can name a folder"));
+  EXPECT_THAT(error_of("", {"model.width=10", "model.heads=4"}), HasSubstr("give model.head_dim"));
+  EXPECT_THAT(error_of("", {"train.steps=5\nname='x'"}), HasSubstr("is no key=value"));
+}
+
+TEST(Recipe, PrintsWhatReadsBack) {
+  Recipe recipe;
+  recipe.name = "odd \"name\"";
+  recipe.set = {{"w", 3}, {"lp", -0.25}};
+  recipe.sample.prompt = "two\nlines\t\\ \x01";
+  recipe.data.train = {"a b.txt", "c\"d"};
+  recipe.train.lr = 1.0 / 3;
+  recipe.train.epsilon = 1e-12;
+  recipe.seed = 12345678901234;
+  const Recipe again = parse_recipe(print_recipe(recipe), "printed");
+  EXPECT_EQ(print_recipe(again), print_recipe(recipe));
+  EXPECT_EQ(again.train.lr, recipe.train.lr);
+  EXPECT_EQ(again.sample.prompt, recipe.sample.prompt);
+  EXPECT_EQ(again.data.train, recipe.data.train);
+  EXPECT_EQ(again.name, recipe.name);
+}
+
+TEST(Recipe, DescribesAnArchitecture) {
+  const Recipe recipe = parsed("", {"model.width=48", "model.heads=4", "model.kv_heads=2",
+                                    "model.positions=none", "model.embedded_qkv=first"});
+  const Architecture a = architecture_of(recipe, 100);
+  EXPECT_EQ(a.vocabulary, 100);
+  EXPECT_EQ(a.head_dim, 12);
+  EXPECT_EQ(a.inner, 128);
+  EXPECT_FALSE(a.rotary.has_value());
+  EXPECT_EQ(a.embedded_qkv, EmbeddedQkv::first);
+  const auto refusal = [](std::vector<std::string> overrides) {
+    return message_of([&] { architecture_of(parsed("", overrides), 100); });
+  };
+  EXPECT_THAT(refusal({"model.family=llama", "model.embedded_qkv=all"}),
+              HasSubstr("model.embedded_qkv = \"none\""));
+  EXPECT_THAT(refusal({"model.family=gpt2"}), HasSubstr("model.norm = \"layer\""));
+  EXPECT_THAT(refusal({"model.vocabulary=10"}), HasSubstr("the tokenizer has 100 tokens"));
+}
+
+}  // namespace
+}  // namespace saccade
