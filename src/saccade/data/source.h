@@ -25,8 +25,9 @@ struct DataOptions {
   /// Of text: what separates documents: "file" (each is one), "blank" (an empty line), "line", or "heading"
   /// (WikiText: a line " = Title = ").
   std::string documents = "file";
-  int64_t length = 256;        ///< Tokens that the model reads at once.
-  int64_t generator_size = 0;  ///< Of generators: pairs, facts, ... to remember; 0: as many as fit the length.
+  int64_t length = 256;  ///< Tokens that the model reads at once.
+  int64_t generator_size =
+      0;  ///< Of generators: pairs, facts, ... to remember; 0: as many as fit the length.
 };
 
 struct Data {
@@ -36,8 +37,8 @@ struct Data {
   std::vector<std::string> validation_texts;
 };
 
-/// Opens files, learns the tokenizer unless there is one, and divides documents. Throws Error, naming the file
-/// and the place in it.
+/// Opens files, learns the tokenizer unless there is one, and divides documents. Throws Error, naming the
+/// file and the place in it.
 Data open_data(const DataOptions& options, uint64_t seed, std::optional<Tokenizer> tokenizer = {});
 
 }  // namespace saccade
