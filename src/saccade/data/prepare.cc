@@ -42,6 +42,8 @@ Prepared prepare_tokens(const PrepareOptions& options, std::optional<Tokenizer> 
   require(tokenizer.has_value(), "prepare: the tokenizer '{}'; expected bytes or bpe:<size>",
           printable(options.tokenizer));
   const DocumentEncoder encoder(*tokenizer);
+  std::error_code ignored;
+  const bool is_new = !fs::exists(directory, ignored);
   make_directories(directory);
 
   Prepared result{.vocabulary = tokenizer->size()};
@@ -65,8 +67,16 @@ Prepared prepare_tokens(const PrepareOptions& options, std::optional<Tokenizer> 
     writer.finish();
     return {writer.documents(), writer.tokens(), writer.files(), files.bytes()};
   };
-  result.train = write(train, "train");
-  if (!options.validation.empty()) result.validation = write(validation, "validation");
+  try {
+    result.train = write(train, "train");
+    if (!options.validation.empty()) result.validation = write(validation, "validation");
+  } catch (...) {
+    // Half of the files would be in the way of the next attempt.
+    for (const fs::directory_entry& entry : fs::directory_iterator(directory, ignored))
+      if (entry.path().extension() == ".tokens") fs::remove(entry.path(), ignored);
+    if (is_new) fs::remove(directory, ignored);
+    throw;
+  }
   write_atomic(directory / "tokenizer_config.json", tokenizer->config_json());
   write_atomic(directory / "tokenizer.json", tokenizer->to_json());
   return result;
