@@ -21,7 +21,7 @@ help:
 	@echo '  make demo          set up, build and show what it does'
 	@echo '  make build         the program, at build/saccade'
 	@echo '  make bench         measure speed and memory'
-	@echo '  make fuzz          feed the readers of formulas, weights and tokenizers a million wrong ones each, with sanitizers'
+	@echo '  make fuzz          feed the readers of formulas, weights, tokenizers and data a million wrong ones each, with sanitizers'
 	@echo '  make setup         install what is missing: system packages and LibTorch'
 	@echo '  make format        lay out the sources by the rules; format-check only looks'
 	@echo '  make tidy          static checks of the rungs without LibTorch'
@@ -49,10 +49,11 @@ bench: build
 fuzz:
 	@scripts/setup --without-torch
 	@cmake --preset asan --log-level=WARNING
-	@cmake --build --preset asan --parallel $(JOBS) --target formula_fuzz weights_fuzz text_fuzz
+	@cmake --build --preset asan --parallel $(JOBS) --target formula_fuzz weights_fuzz text_fuzz data_fuzz
 	@build-asan/formula_fuzz --iterations 1000000
 	@build-asan/weights_fuzz --iterations 1000000
 	@build-asan/text_fuzz --iterations 1000000
+	@build-asan/data_fuzz --iterations 1000000
 
 format:
 	@$(CLANG_FORMAT) -i $(sources) $(new_sources)
@@ -61,7 +62,7 @@ format-check:
 	@$(CLANG_FORMAT) --dry-run --Werror $(sources)
 
 tidy: build
-	@printf '%s\n' $(filter src/saccade/base/% src/saccade/formula/% src/saccade/weights/% src/saccade/text/%,$(filter-out %_test.cc %.h,$(sources))) | \
+	@printf '%s\n' $(filter src/saccade/base/% src/saccade/formula/% src/saccade/weights/% src/saccade/text/% src/saccade/data/%,$(filter-out %_test.cc %.h,$(sources))) | \
 	  xargs -P $(JOBS) -n 1 $(CLANG_TIDY) --quiet -p build 2>/dev/null  # where it only counts hidden warnings
 
 clean:

@@ -13,6 +13,7 @@ Work declare_generate(CLI::App& app);
 Work declare_info(CLI::App& app);
 Work declare_language(CLI::App& app);
 Work declare_mechanisms(CLI::App& app);
+Work declare_prepare(CLI::App& app);
 
 std::span<const Command> commands() {
   static constexpr Command kCommands[] = {
@@ -28,6 +29,9 @@ std::span<const Command> commands() {
       {"bench", "Measure formulas beside torch's own attention", "saccade bench prior --length 512",
        declare_bench},
       {"fetch", "Bring published weights to this machine", "saccade fetch smollm2", declare_fetch},
+      {"prepare", "Turn text into files of tokens for training",
+       "saccade prepare wiki.train.tokens --documents heading --tokenizer bpe:8192 -o data/wikitext",
+       declare_prepare},
       {"convert", "Write a model as a Hugging Face directory", "saccade convert smollm2 out/ --verify",
        declare_convert},
       {"language", "Print the reference of the formula language", "saccade language | less",

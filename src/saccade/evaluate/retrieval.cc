@@ -4,54 +4,14 @@
 
 #include <algorithm>
 #include <array>
-#include <numeric>
 
 #include "saccade/base/error.h"
+#include "saccade/base/text.h"
+#include "saccade/data/passkey.h"
+#include "saccade/data/recall.h"
 
 namespace saccade {
 namespace {
-
-constexpr std::string_view kOpening =
-    "A number is hidden in this text. Read it with care, for it will be asked for at the end.";
-constexpr std::string_view kNeedle = " The pass key is {}. Do not forget it: {} is the pass key.";
-constexpr std::string_view kQuestion = " What is the pass key? The pass key is";
-
-constexpr std::array<std::string_view, 16> kFilling = {
-    " The baker opens his shop before the sun is up.",
-    " Two boats lie in the harbour and wait for the tide.",
-    " In spring the meadow behind the school is full of flowers.",
-    " My neighbour repairs old clocks and sells them in winter.",
-    " The road goes over the hill and down to the mill.",
-    " A grey cat sleeps on the warm stones of the wall.",
-    " Every evening the lamps are lit along the river.",
-    " The children count the wagons of the passing train.",
-    " It rained all day, and nobody went to the market.",
-    " The old bridge was built of oak and iron.",
-    " She keeps her letters in a box under the stairs.",
-    " From the tower one can see the sea on clear days.",
-    " The gardener plants beans where the roses used to be.",
-    " A quiet wind moves the leaves of the tall trees.",
-    " The library closes early on the last day of the week.",
-    " They walked home slowly and spoke about the harvest.",
-};
-
-constexpr std::array<std::string_view, 64> kKeys = {
-    "river",  "stone",   "window", "garden", "table",  "letter", "mountain", "horse",  "bridge", "winter",
-    "summer", "church",  "doctor", "engine", "father", "mother", "ground",   "hand",   "island", "king",
-    "lake",   "machine", "night",  "ocean",  "paper",  "queen",  "road",     "school", "train",  "uncle",
-    "valley", "water",   "yard",   "animal", "board",  "camp",   "dance",    "earth",  "field",  "glass",
-    "house",  "idea",    "judge",  "knife",  "light",  "market", "name",     "office", "plant",  "rain",
-    "ship",   "tower",   "voice",  "wall",   "army",   "book",   "city",     "door",   "eye",    "fire",
-    "gate",   "hill",    "iron",   "joy",
-};
-constexpr std::array<std::string_view, 64> kValues = {
-    "red",   "blue",  "green",  "black", "white",  "small", "large",  "cold",  "warm",    "new",    "old",
-    "young", "long",  "short",  "high",  "low",    "hard",  "soft",   "fast",  "slow",    "early",  "late",
-    "rich",  "poor",  "dark",   "clear", "deep",   "wide",  "thin",   "thick", "strong",  "weak",   "clean",
-    "dry",   "wet",   "full",   "empty", "happy",  "sad",   "quiet",  "loud",  "sweet",   "bitter", "fresh",
-    "heavy", "round", "flat",   "sharp", "smooth", "rough", "bright", "plain", "strange", "simple", "free",
-    "safe",  "open",  "closed", "great", "common", "rare",  "true",   "wrong", "golden",
-};
 
 // The tokens of a text with what the tokenizer puts before one, but not what it puts after.
 std::vector<int32_t> encode(const Tokenizer& tokenizer, const std::string& text) {
@@ -70,26 +30,10 @@ void require_known(const Tokenizer& tokenizer, std::span<const int32_t> ids, std
   require(!unknown, "retrieval: the tokenizer has no tokens for '{}'", text);
 }
 
-std::vector<size_t> shuffled(size_t count, RandomStream& random) {
-  std::vector<size_t> order(count);
-  std::iota(order.begin(), order.end(), 0);
-  for (size_t left = count; left > 1; --left) std::swap(order[left - 1], order[random.below(left)]);
-  return order;
-}
-
-std::string passkey_prompt(const std::string& key, int64_t sentences, double depth, size_t start) {
-  std::string text(kOpening);
-  const auto before = static_cast<int64_t>(std::lround(depth * static_cast<double>(sentences)));
-  for (int64_t index = 0; index <= sentences; ++index) {
-    if (index == before) text += fmt::format(kNeedle, key, key);
-    if (index < sentences) text += kFilling[(start + static_cast<size_t>(index)) % kFilling.size()];
-  }
-  return text += kQuestion;
-}
-
 // What a text without any filling takes.
 int64_t shortest_passkey(const Tokenizer& tokenizer) {
-  return static_cast<int64_t>(encode(tokenizer, passkey_prompt("48213", 0, 0, 0) + " 48213").size());
+  return static_cast<int64_t>(
+      encode(tokenizer, passkey_prompt({.key = "48213", .start = 0}, 0, 0) + " 48213").size());
 }
 
 void measure_passkey(const Reader& reader, const Tokenizer& tokenizer, const RetrievalOptions& options,
@@ -163,53 +107,41 @@ std::string Retrieval::convention() {
 
 Sequence passkey_case(const Tokenizer& tokenizer, int64_t length, double depth, RandomStream random) {
   require(depth >= 0 && depth <= 1, "retrieval: a depth of {}; expected 0 to 1", depth);
-  const std::string key = std::to_string(10000 + random.below(90000));
-  const size_t start = random.below(kFilling.size());
+  const Passkey passkey = draw_passkey(random);
   const int64_t least = shortest_passkey(tokenizer);
   require(length >= least, "retrieval: a length of {} tokens; the question alone takes {}", length, least);
-  std::string filling;
-  for (const std::string_view sentence : kFilling) filling += sentence;
-  const double per_sentence =
-      static_cast<double>(encode(tokenizer, filling).size()) / static_cast<double>(kFilling.size());
+  const double per_sentence = static_cast<double>(encode(tokenizer, passkey_filling()).size()) /
+                              static_cast<double>(passkey_filling_count());
   auto sentences = static_cast<int64_t>(static_cast<double>(length - least) / per_sentence) + 2;
   // Sentences differ in length, and what takes fewest tokens is only known by trying.
   for (;; --sentences) {
-    const std::string prompt = passkey_prompt(key, sentences, depth, start);
-    Sequence sequence{.ids = encode(tokenizer, prompt + " " + key)};
+    const std::string prompt = passkey_prompt(passkey, sentences, depth);
+    Sequence sequence{.ids = encode(tokenizer, prompt + " " + passkey.key)};
     if (static_cast<int64_t>(sequence.ids.size()) > length && sentences > 0) continue;
     const size_t first = common_length(encode(tokenizer, prompt), sequence.ids);
-    require_known(tokenizer, std::span(sequence.ids).subspan(first), key);
+    require_known(tokenizer, std::span(sequence.ids).subspan(first), passkey.key);
     sequence.ask_next(static_cast<int64_t>(first), static_cast<int64_t>(sequence.ids.size()));
     return sequence;
   }
 }
 
 RecallCase recall_case(const Tokenizer& tokenizer, int64_t pairs, RandomStream random) {
-  require(pairs >= 1 && pairs <= static_cast<int64_t>(kKeys.size()), "retrieval: {} pairs; expected 1 to {}",
-          pairs, kKeys.size());
-  const auto count = static_cast<size_t>(pairs);
-  const std::vector<size_t> keys = shuffled(kKeys.size(), random), values = shuffled(kValues.size(), random);
-  const std::vector<size_t> order = shuffled(count, random);
-  std::string text = "Words and what belongs to them:\n";
-  for (size_t pair = 0; pair < count; ++pair)
-    text += fmt::format("{}: {}\n", kKeys[keys[pair]], kValues[values[pair]]);
-  text += "The same once more, in another order:\n";
+  const RecallText made = write_recall(pairs, random);
   struct Span {
     size_t pair, first, end;
   };
   std::vector<Span> spans;
-  for (const size_t pair : order) {
-    text += fmt::format("{}:", kKeys[keys[pair]]);
-    const std::vector<int32_t> asked = encode(tokenizer, text);
-    text += fmt::format(" {}", kValues[values[pair]]);
-    const std::vector<int32_t> answered = encode(tokenizer, text);
-    spans.push_back({pair, common_length(asked, answered), answered.size()});
-    require_known(tokenizer, std::span(answered).subspan(spans.back().first), kValues[values[pair]]);
-    text += "\n";
+  std::string text;
+  for (const Segment& segment : made.segments) {
+    const std::string before = text;
+    text += segment.text;
+    if (!segment.answer) continue;
+    const std::vector<int32_t> asked = encode(tokenizer, before), answered = encode(tokenizer, text);
+    spans.push_back({made.pairs[spans.size()], common_length(asked, answered), answered.size()});
+    require_known(tokenizer, std::span(answered).subspan(spans.back().first), trim(segment.text));
   }
-  text.pop_back();  // nothing is asked after the last word
   RecallCase result{.sequence = {.ids = encode(tokenizer, text)},
-                    .questions = std::vector<std::vector<size_t>>(count)};
+                    .questions = std::vector<std::vector<size_t>>(made.pairs.size())};
   for (const Span& span : spans) {
     const size_t before = result.sequence.questions.size();
     result.sequence.ask_next(static_cast<int64_t>(span.first), static_cast<int64_t>(span.end));
