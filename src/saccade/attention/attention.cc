@@ -313,11 +313,8 @@ PairInputs AttentionImpl::prepare(const Tensor& query, const Tensor& key, const 
   }
   const auto finish = [&](const Tensor& vectors, const Tensor& positions, int64_t first) {
     if (!options_.rotary) return vectors;
-    const bool learns = vectors.requires_grad() && torch::GradMode::is_enabled();
-    if (neighbours && !learns) return rotate_from(vectors, first, *options_.rotary);
-    return rotate(vectors,
-                  positions.defined() ? positions : torch::arange(first, first + vectors.size(2), in_long),
-                  *options_.rotary);
+    if (neighbours) return rotate_from(vectors, first, *options_.rotary);
+    return rotate(vectors, positions, *options_.rotary);
   };
   const auto remember = [&](const std::string& track, const Tensor& values) {
     return cache ? cache->append(track, values) : values;

@@ -2,6 +2,7 @@
 #include "saccade/attention/rotary.h"
 
 #include <ATen/Parallel.h>
+#include <torch/csrc/autograd/custom_function.h>
 
 #include <algorithm>
 #include <mutex>
@@ -58,17 +59,13 @@ AngleTable angle_table(int64_t dims, int64_t positions, const RotaryOptions& opt
   return table;
 }
 
-}  // namespace
-
-at::Tensor rotate_from(const at::Tensor& vectors, int64_t first, const RotaryOptions& options) {
+// Turns by the angles, or back by them. The result is laid out by tokens, as projections give and want it.
+at::Tensor turn(const at::Tensor& vectors, int64_t first, const RotaryOptions& options, float direction) {
   const int64_t batch = vectors.size(0), heads = vectors.size(1), tokens = vectors.size(2),
                 width = vectors.size(3);
-  if (vectors.scalar_type() != torch::kFloat || !vectors.device().is_cpu() || vectors.stride(3) != 1 ||
-      options.interleaved)
-    return rotate(vectors, torch::arange(first, first + tokens, torch::kLong), options);
   const int64_t dims = turned_dims(width, options), pairs = dims / 2;
   const AngleTable table = angle_table(dims, first + tokens, options);
-  at::Tensor result = torch::empty({batch, heads, tokens, width}, vectors.options());
+  at::Tensor result = torch::empty({batch, tokens, heads, width}, vectors.options());
   const float* cosines = table.cosine.data_ptr<float>();
   const float* sines = table.sine.data_ptr<float>();
   const float* from = vectors.data_ptr<float>();
@@ -76,21 +73,63 @@ at::Tensor rotate_from(const at::Tensor& vectors, int64_t first, const RotaryOpt
   at::parallel_for(0, batch * heads * tokens, std::max<int64_t>(1, 32768 / std::max<int64_t>(width, 1)),
                    [&](int64_t begin, int64_t end) {
                      for (int64_t row = begin; row < end; ++row) {
-                       const int64_t token = row % tokens, head = row / tokens % heads,
-                                     sequence = row / tokens / heads;
+                       const int64_t head = row % heads, token = row / heads % tokens,
+                                     sequence = row / heads / tokens;
                        const float* x = from + sequence * vectors.stride(0) + head * vectors.stride(1) +
                                         token * vectors.stride(2);
                        float* y = to + row * width;
                        const float* cosine = cosines + (first + token) * pairs;
                        const float* sine = sines + (first + token) * pairs;
                        for (int64_t k = 0; k < pairs; ++k) {
-                         y[k] = x[k] * cosine[k] - x[k + pairs] * sine[k];
-                         y[k + pairs] = x[k + pairs] * cosine[k] + x[k] * sine[k];
+                         const float side = direction * sine[k];
+                         y[k] = x[k] * cosine[k] - x[k + pairs] * side;
+                         y[k + pairs] = x[k + pairs] * cosine[k] + x[k] * side;
                        }
                        std::copy(x + dims, x + width, y + dims);
                      }
                    });
-  return result;
+  return result.transpose(1, 2);
+}
+
+at::Tensor turned(const at::Tensor& vectors, int64_t first, const RotaryOptions& options, double direction);
+
+// A gradient is turned back.
+struct Rotation : torch::autograd::Function<Rotation> {
+  static at::Tensor forward(torch::autograd::AutogradContext* context, const at::Tensor& vectors,
+                            int64_t first, const RotaryOptions& options, double direction) {
+    context->saved_data["direction"] = direction;
+    context->saved_data["first"] = first;
+    context->saved_data["base"] = options.base;
+    context->saved_data["dims"] = options.dims;
+    context->saved_data["frequencies"] = options.frequencies;
+    return turn(vectors, first, options, static_cast<float>(direction));
+  }
+  static torch::autograd::variable_list backward(torch::autograd::AutogradContext* context,
+                                                 const torch::autograd::variable_list& gradients) {
+    const auto& saved = context->saved_data;
+    const RotaryOptions options{.base = saved.at("base").toDouble(),
+                                .dims = saved.at("dims").toInt(),
+                                .frequencies = saved.at("frequencies").toDoubleVector()};
+    const at::Tensor gradient = gradients[0].stride(3) == 1 ? gradients[0] : gradients[0].contiguous();
+    const double back = -saved.at("direction").toDouble();
+    return {turned(gradient, saved.at("first").toInt(), options, back), at::Tensor(), at::Tensor(),
+            at::Tensor()};
+  }
+};
+
+at::Tensor turned(const at::Tensor& vectors, int64_t first, const RotaryOptions& options, double direction) {
+  if (torch::GradMode::is_enabled() && vectors.requires_grad())
+    return Rotation::apply(vectors, first, options, direction);
+  return turn(vectors, first, options, static_cast<float>(direction));
+}
+
+}  // namespace
+
+at::Tensor rotate_from(const at::Tensor& vectors, int64_t first, const RotaryOptions& options) {
+  if (vectors.scalar_type() != torch::kFloat || !vectors.device().is_cpu() || vectors.stride(3) != 1 ||
+      options.interleaved)
+    return rotate(vectors, torch::arange(first, first + vectors.size(2), torch::kLong), options);
+  return turned(vectors, first, options, 1);
 }
 
 at::Tensor rotate(const at::Tensor& vectors, const at::Tensor& positions, const RotaryOptions& options) {

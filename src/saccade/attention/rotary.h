@@ -20,8 +20,8 @@ struct RotaryOptions {
 // Turns `vectors` [batch, heads, tokens, width] by `positions`, [tokens] or [batch, tokens].
 at::Tensor rotate(const at::Tensor& vectors, const at::Tensor& positions, const RotaryOptions& options);
 
-// The same for neighbouring tokens from position `first` on, without gradient: in one pass, with angles that
-// are computed once for all layers of a model.
+// The same for neighbouring tokens from position `first` on: in one pass, with angles that are computed once
+// for all layers of a model.
 at::Tensor rotate_from(const at::Tensor& vectors, int64_t first, const RotaryOptions& options);
 
 }  // namespace saccade

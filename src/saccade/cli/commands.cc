@@ -14,6 +14,7 @@ Work declare_info(CLI::App& app);
 Work declare_language(CLI::App& app);
 Work declare_mechanisms(CLI::App& app);
 Work declare_prepare(CLI::App& app);
+Work declare_train(CLI::App& app);
 
 std::span<const Command> commands() {
   static constexpr Command kCommands[] = {
@@ -22,6 +23,8 @@ std::span<const Command> commands() {
        "saccade explain mine.attn --length 8192", declare_explain},
       {"mechanisms", "List the shipped formulas, or print one", "saccade mechanisms alibi",
        declare_mechanisms},
+      {"train", "Train a model by a recipe, or go on with a training",
+       "saccade train recipes/tiny.toml attention=prior", declare_train},
       {"generate", "Continue a text with a model, or with two beside each other",
        "saccade generate smollm2 --prompt \"The meaning of life is\" --max-new-tokens 40", declare_generate},
       {"eval", "Measure how well a model predicts, and what another attention does to it",

@@ -17,4 +17,20 @@ void install_signal_handlers() {
   std::signal(SIGPIPE, SIG_DFL);
 }
 
+namespace {
+volatile std::sig_atomic_t wanted = 0;
+}
+
+void watch_interrupts() {
+  for (const int signal : {SIGINT, SIGTERM}) {
+    const auto previous = std::signal(signal, [](int) {
+      if (wanted) ::_exit(static_cast<int>(ExitCode::interrupted));
+      wanted = 1;
+    });
+    if (previous == SIG_IGN) std::signal(signal, SIG_IGN);
+  }
+}
+
+bool interrupt_wanted() { return wanted != 0; }
+
 }  // namespace saccade

@@ -7,4 +7,9 @@ namespace saccade {
 /// and a reader of its output who has seen enough (`saccade … | head -1`) ends it without a message.
 void install_signal_handlers();
 
+/// From now on the first Ctrl-C only asks for an end, which interrupt_wanted() tells; the second ends the
+/// program at once. For work that can be saved.
+void watch_interrupts();
+bool interrupt_wanted();
+
 }  // namespace saccade

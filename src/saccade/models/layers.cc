@@ -84,10 +84,10 @@ MlpImpl::MlpImpl(const Architecture& architecture)
 Tensor MlpImpl::forward(const Tensor& x) {
   const Tensor wide = up->forward(x);
   if (!gated_) return down->forward(activate(activation_, wide));
-  const Tensor through = wide.narrow(-1, inner_, inner_);
-  Tensor open = activate(activation_, wide.narrow(-1, 0, inner_));
-  if (torch::GradMode::is_enabled() && wide.requires_grad()) return down->forward(open * through);
-  return down->forward(open.mul_(through));
+  const std::vector<Tensor> halves = wide.split(inner_, -1);
+  Tensor open = activate(activation_, halves[0]);
+  if (torch::GradMode::is_enabled() && wide.requires_grad()) return down->forward(open * halves[1]);
+  return down->forward(open.mul_(halves[1]));
 }
 
 }  // namespace saccade

@@ -260,13 +260,29 @@ fs::path in_hub_cache(const std::string& name) {
   return fs::is_directory(snapshot, none) ? snapshot : fs::path();
 }
 
+// A training's folder stands for its best checkpoint, or the newest when none was named.
+fs::path in_run(const fs::path& path) {
+  std::error_code none;
+  const fs::path checkpoints = path / "checkpoints";
+  if (fs::exists(path / "config.json", none) || !fs::is_directory(checkpoints, none)) return path;
+  if (fs::exists(path / "best", none)) {
+    const fs::path best = checkpoints / std::string(trim(read_file(path / "best", 4096)));
+    if (fs::exists(best / "config.json", none)) return best;
+  }
+  fs::path newest;
+  for (const auto& entry : fs::directory_iterator(checkpoints, none))
+    if (entry.path().filename().string().starts_with("step-") && entry.path() > newest) newest = entry.path();
+  require(!newest.empty(), "{}: this training has no checkpoint yet", path.string());
+  return newest;
+}
+
 }  // namespace
 
 fs::path find_model(const std::string& name_or_path) {
   std::error_code none;
   require(!name_or_path.empty(),
           "model: the name is empty; expected a directory, a file or the name of a fetched model");
-  if (fs::exists(name_or_path, none)) return name_or_path;
+  if (fs::exists(name_or_path, none)) return in_run(name_or_path);
   std::vector<std::string> fetched;
   if (fs::is_directory(model_store(), none))
     for (const auto& entry : fs::directory_iterator(model_store(), none))

@@ -10,8 +10,9 @@
 
 namespace saccade {
 
-// Where a model that a person names lies: a path that exists, or a name that `saccade fetch` or the Hugging
-// Face cache knows. Throws Error with what to do when there is none.
+// Where a model that a person names lies: a path that exists (of a training's folder its best checkpoint), or
+// a name that `saccade fetch` or the Hugging Face cache knows. Throws Error with what to do when there is
+// none.
 std::filesystem::path find_model(const std::string& name_or_path);
 // The folder of fetched models: $SACCADE_HOME/models, otherwise saccade/models in the user's cache.
 std::filesystem::path model_store();

@@ -32,6 +32,8 @@ struct Recomputed : torch::autograd::Function<Recomputed> {
   }
 
   static variable_list backward(AutogradContext* context, const variable_list& gradients) {
+    require(!torch::GradMode::is_enabled(),
+            "model: a block that is computed again can be differentiated only once");
     const Tensor x = context->get_saved_variables()[0].detach().requires_grad_();
     const auto holder = c10::static_intrusive_pointer_cast<Holder>(context->saved_data["piece"].toCapsule());
     const torch::AutoGradMode on(true);

@@ -9,6 +9,7 @@
 #include <cmath>
 
 #include "saccade/attention/shapes.h"
+#include "saccade/base/error.h"
 
 namespace saccade {
 
@@ -86,6 +87,7 @@ struct RmsNorm : torch::autograd::Function<RmsNorm> {
   }
 
   static variable_list backward(AutogradContext* context, const variable_list& gradients) {
+    require(!torch::GradMode::is_enabled(), "rms_norm: the norm can be differentiated only once");
     const variable_list saved = context->get_saved_variables();
     const Tensor &x = saved[0], &weight = saved[1], &scales = saved[2], dy = gradients[0].contiguous();
     const int64_t width = x.size(-1), rows = x.numel() / width;

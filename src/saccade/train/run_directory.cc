@@ -75,7 +75,7 @@ RunDirectory::~RunDirectory() { ::close(lock_); }
 
 bool RunDirectory::is_run(const fs::path& path) {
   std::error_code none;
-  return fs::exists(path / "recipe.toml", none) || fs::exists(path / "checkpoints", none);
+  return fs::exists(path / "recipe.toml", none);
 }
 
 fs::path RunDirectory::free_name(const fs::path& wanted) {

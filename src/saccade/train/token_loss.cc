@@ -55,6 +55,7 @@ struct TokenLoss : torch::autograd::Function<TokenLoss> {
   }
 
   static variable_list backward(AutogradContext* context, const variable_list& gradients) {
+    require(!torch::GradMode::is_enabled(), "training: the loss can be differentiated only once");
     const variable_list saved = context->get_saved_variables();
     const double factor = gradients[0].item<double>();
     return {saved[0] * factor, saved[1] * factor, Tensor(), Tensor(), Tensor()};
