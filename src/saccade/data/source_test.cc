@@ -9,6 +9,7 @@
 
 #include "saccade/base/file.h"
 #include "saccade/base/testing.h"
+#include "saccade/data/document_encoder.h"
 #include "saccade/data/document_files.h"
 #include "saccade/data/prepare.h"
 #include "saccade/text/bpe_trainer.h"
@@ -178,6 +179,8 @@ TEST_F(Source, WhatDoesNotSufficeIsRefused) {
     options.validation_share = share;
     EXPECT_THAT(refusal(options), HasSubstr("expected more than 0 and less than 1"));
   }
+  options.validation_share = 1e-30;
+  EXPECT_THAT(refusal(options), HasSubstr("the validation text has 2 tokens"));
   options.validation_share = 0.005;
   EXPECT_THAT(refusal(options), HasSubstr("the validation text has 6 tokens"));
   options.validation = {path("good.txt")};
@@ -212,6 +215,12 @@ TEST_F(Source, TokensGiveTheRowsOfTheirText) {
     EXPECT_EQ(from_tokens.train->read(index).documents, from_text.train->read(index).documents);
   }
   EXPECT_EQ(from_tokens.validation->read(0).ids, from_text.validation->read(0).ids);
+  // The tokenizer that lies beside the tokens frames documents as the one that made them.
+  EXPECT_EQ(DocumentEncoder(from_tokens.tokenizer).encode("number 7"),
+            DocumentEncoder(from_text.tokenizer).encode("number 7"));
+  options.validation = {path("tokens/train-00001.tokens")};
+  EXPECT_THAT(refusal(options), HasSubstr("train-00001.tokens is named for training and for validation"));
+  options.validation.clear();
   EXPECT_THAT(message_of([&] { open_data(options, 3, BpeTrainer({.vocabulary_size = 257}).train()); }),
               HasSubstr("another vocabulary"));
 }
