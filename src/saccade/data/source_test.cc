@@ -58,6 +58,21 @@ TEST_F(Source, TasksNeedNoFiles) {
   EXPECT_THAT(refusal({.tokenizer = "bpe:-5"}), HasSubstr("a vocabulary of -5"));
 }
 
+TEST_F(Source, TheUsualVocabularyHasTheAnswersOfStoriesWhole) {
+  const Data data = open_data({.source = "stories"}, 1);
+  int64_t pieces = 0, words = 0;
+  for (int64_t index = 0; index < 100; ++index) {
+    const TrainingSequence row = data.train->read(index);
+    for (size_t place = 0; place < row.ids.size(); ++place)
+      if (row.answers[place] == 1) {
+        ++pieces;
+        words += data.tokenizer.decode(std::span(&row.ids[place], 1)).starts_with(' ') ? 1 : 0;
+      }
+  }
+  EXPECT_LT(pieces * 10, words * 12);  // the second piece of a word can be guessed by its spelling
+  EXPECT_GT(words, 500);
+}
+
 TEST_F(Source, ASingleTextIsCutAtALine) {
   std::string text;
   for (int line = 0; line < 100; ++line) text += fmt::format("line {:03}\n", line);

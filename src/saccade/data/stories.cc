@@ -20,7 +20,7 @@ struct Person {
 };
 // Words are short and few, so that a vocabulary of a few hundred tokens has most of them whole: of a word in
 // pieces, all but the first can be guessed from its spelling.
-constexpr std::array<Person, 16> kPeople = {{{"Ann", "her"},
+constexpr std::array<Person, 12> kPeople = {{{"Ann", "her"},
                                              {"Ben", "his"},
                                              {"Eva", "her"},
                                              {"Gus", "his"},
@@ -31,34 +31,24 @@ constexpr std::array<Person, 16> kPeople = {{{"Ann", "her"},
                                              {"Lea", "her"},
                                              {"Ned", "his"},
                                              {"Mia", "her"},
-                                             {"Ron", "his"},
-                                             {"Pia", "her"},
-                                             {"Sam", "his"},
-                                             {"Uma", "her"},
                                              {"Tom", "his"}}};
 
-const Words kObjects = {"lamp", "rope", "axe", "pot",  "jar", "map", "bag", "cup",
-                        "net",  "saw",  "fan", "kite", "mug", "pan", "rug", "box"};
-const Words kGifts = {"ring", "book", "coat", "bell", "vase", "hat",
-                      "pen",  "coin", "toy",  "doll", "belt", "comb"};
-const Words kThings = {"gate", "door", "wall", "cart", "boat", "sign",
-                       "deck", "sled", "roof", "desk", "bed",  "tub"};
-const Words kColours = {"red",  "blue", "green", "white", "black", "pink",
-                        "gold", "grey", "brown", "tan",   "teal",  "navy"};
-const Words kJobs = {"cook", "nurse", "judge", "smith", "clerk", "monk",
-                     "spy",  "king",  "duke",  "maid",  "guard", "poet"};
+const Words kObjects = {"lamp", "rope", "axe", "pot", "jar", "map", "bag", "cup", "net", "saw", "mug", "pan"};
+const Words kGifts = {"ring", "book", "coat", "bell", "vase", "hat", "pen", "coin"};
+const Words kThings = {"gate", "door", "wall", "cart", "boat", "sign", "deck", "bed"};
+const Words kColours = {"red", "blue", "green", "white", "black", "pink", "gold", "grey"};
+const Words kJobs = {"cook", "vet", "duke", "monk", "spy", "king", "maid", "poet"};
 const Words kPlaceKinds = {"old", "new", "big", "dry", "dark", "cold", "long", "high"};
-const Words kPlaces = {"mill", "barn", "hall", "cave", "yard", "park",
-                       "port", "fort", "camp", "tent", "shop", "loft"};
+const Words kPlaces = {"mill", "barn", "hall", "cave", "yard", "park", "port", "camp"};
 
-const Words kTimes = {"At noon", "At night", "Later", "After the rain"};
-const Words kWalks = {"to the sea", "up the hill", "along the river", "past the well"};
-const Words kDeeds = {"sang a song", "fed the birds", "told a joke", "ate a pear"};
-const Words kBelongings = {"shoes", "keys", "bread", "dreams"};
-const Words kCares = {"looked for", "talked about", "was proud of"};
-const Words kAnimals = {"dog", "cat", "goat", "hen"};
-const Words kRests = {"slept", "sat", "ran", "played"};
-const Words kNear = {"by the fire", "in the grass", "near the road", "in the sun"};
+const Words kTimes = {"At noon", "At night", "Later"};
+const Words kWalks = {"to the sea", "up the hill", "past the well"};
+const Words kDeeds = {"sang a song", "fed the hens", "told a joke"};
+const Words kBelongings = {"keys", "tea", "bike"};
+const Words kCares = {"looked for", "asked for"};
+const Words kAnimals = {"dog", "cat", "goat"};
+const Words kRests = {"slept", "sat", "ran"};
+const Words kNear = {"by the fire", "in the sun", "in the rain"};
 
 const auto& pick(const auto& list, RandomStream& random) { return list[random.below(list.size())]; }
 
@@ -74,7 +64,7 @@ std::string filling(RandomStream& random) {
   const Person& person = pick(kPeople, random);
   switch (random.below(4)) {
     case 0:
-      return fmt::format("{} walked {} and {}.", person.name, pick(kWalks, random), pick(kDeeds, random));
+      return fmt::format("{} went {} and {}.", person.name, pick(kWalks, random), pick(kDeeds, random));
     case 1:
       return fmt::format("{} {} {} {}.", person.name, pick(kCares, random), person.possessive,
                          pick(kBelongings, random));
@@ -82,7 +72,7 @@ std::string filling(RandomStream& random) {
       return fmt::format("{} the {} {} {}.", pick(kTimes, random), pick(kAnimals, random),
                          pick(kRests, random), pick(kNear, random));
     default:
-      return fmt::format("{} {} and {} walked {}.", pick(kTimes, random), person.name,
+      return fmt::format("{} {} and {} went {}.", pick(kTimes, random), person.name,
                          someone_but(person.name, random), pick(kWalks, random));
   }
 }
@@ -118,7 +108,7 @@ class FactDrawer {
                 .clause = fmt::format("{} left the {} in the", who, kObjects[which]),
                 .answer = fmt::format(" {} {}", pick(kPlaceKinds, random_), pick(kPlaces, random_))};
       case 1:
-        return {.question = fmt::format("What is the trade of {}?", kPeople[which].name),
+        return {.question = fmt::format("Who is {}?", kPeople[which].name),
                 .clause = fmt::format("{} is a", kPeople[which].name),
                 .answer = fmt::format(" {}", pick(kJobs, random_)),
                 .happened = false};
@@ -127,7 +117,7 @@ class FactDrawer {
                 .clause = fmt::format("{} gave the {} to", who, kGifts[which]),
                 .answer = fmt::format(" {}", someone_but(who, random_))};
       default:
-        return {.question = fmt::format("What colour did {} choose for the {}?", who, kThings[which]),
+        return {.question = fmt::format("How did {} paint the {}?", who, kThings[which]),
                 .clause = fmt::format("{} painted the {}", who, kThings[which]),
                 .answer = fmt::format(" {}", pick(kColours, random_))};
     }
