@@ -108,8 +108,8 @@ class FactDrawer {
                 .clause = fmt::format("{} left the {} in the", who, kObjects[which]),
                 .answer = fmt::format(" {} {}", pick(kPlaceKinds, random_), pick(kPlaces, random_))};
       case 1:
-        return {.question = fmt::format("Who is {}?", kPeople[which].name),
-                .clause = fmt::format("{} is a", kPeople[which].name),
+        return {.question = fmt::format("What do they call {}?", kPeople[which].name),
+                .clause = fmt::format("They call {}", kPeople[which].name),
                 .answer = fmt::format(" {}", pick(kJobs, random_)),
                 .happened = false};
       case 2:
@@ -165,7 +165,7 @@ class StoriesGenerator : public Generator {
   }
   int64_t most_items() const override { return FactDrawer::most(); }
   DocumentSize natural_size(int64_t filling) const override {
-    return {.items = std::min(most_items(), (filling + 1) / 2), .filling = filling - 1};
+    return {.items = std::min(most_items(), filling), .filling = filling - 1};
   }
   bool has_filling() const override { return true; }
 };

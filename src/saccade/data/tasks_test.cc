@@ -47,7 +47,7 @@ std::string answer_about_story(const std::string& before) {
   const std::string story = before.substr(0, before.find('\n')), question = before.substr(line + 1);
   static const std::vector<std::pair<std::regex, std::string>> forms = {
       {std::regex(R"(Where did (\w+) leave the (\w+)\?.*)"), "$1 left the $2 in the"},
-      {std::regex(R"(Who is (\w+)\?.*)"), "$1 is a"},
+      {std::regex(R"(What do they call (\w+)\?.*)"), "They call $1"},
       {std::regex(R"(Who got the (\w+) from (\w+)\?.*)"), "$2 gave the $1 to"},
       {std::regex(R"(How did (\w+) paint the (\w+)\?.*)"), "$1 painted the $2"}};
   for (const auto& [form, statement] : forms) {
