@@ -89,8 +89,8 @@ bool read_jsonl(std::string_view content, const std::string& name, const std::st
       std::vector<std::string> members;
       for (const auto& item : value.items())
         if (members.size() < 20) members.push_back(printable(item.key(), 40));
-      fail("{}: no member '{}'{}; there {} {}", where, field, did_you_mean(field, members),
-           members.size() == 1 ? "is" : "are", members.empty() ? "none" : join(members, ", "));
+      fail("{}: no member '{}' among {}{}", where, field, members.empty() ? "none" : join(members, ", "),
+           did_you_mean(field, members));
     }
     require(found->is_string(), "{}: the member '{}' is {}; expected a string", where, field,
             found->type_name());

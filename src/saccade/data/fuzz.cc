@@ -86,7 +86,7 @@ void spoil(std::string& file, RandomStream& random) {
       break;
     default: {
       const uint64_t number = random.below(2) ? numbers[random.below(std::size(numbers))] : random.below(60);
-      const size_t width = random.below(2) ? 8 : 4, place = random.below(file.size() / 4) * 4;
+      const size_t width = random.below(2) ? 8 : 4, place = random.below(file.size() / 4 + 1) * 4;
       if (place + width <= file.size()) std::memcpy(file.data() + place, &number, width);
     }
   }

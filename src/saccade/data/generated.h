@@ -18,9 +18,9 @@ struct GeneratedOptions {
   std::string stream = "train";  // documents of different streams have nothing to do with each other
 };
 
-/// Rows of length + 1 tokens, filled with whole documents; what does not fit is cut. The text of a document
-/// depends on the options, the number of its row and its place there. Throws Error when not even the shortest
-/// document fits.
+/// Rows of length + 1 tokens, filled with documents; the first of a row is whole, and the last is cut. The
+/// text of a document depends on the options, the number of its row and its place there. Throws Error when
+/// not even the shortest document fits.
 std::shared_ptr<const Dataset> generated_dataset(const GeneratedOptions& options, DocumentEncoder encoder);
 
 /// The texts of such documents, for learning a vocabulary (where one token is taken for three bytes) or for

@@ -13,6 +13,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::string_view kExtension = ".tokens";
+constexpr int64_t kLastNumber = 99'999;  // beyond it, the order of names would not be that of numbers
 
 std::vector<fs::path> files_of_part(const fs::path& directory, const std::string& part) {
   std::vector<fs::path> result;
@@ -108,6 +109,8 @@ void ShardWriter::finish() {
 }
 
 void ShardWriter::write(bool last) {
+  require(number_ <= kLastNumber, "prepare: more than {} files; let each have more than {} tokens",
+          kLastNumber, shard_tokens_);
   const fs::path path = directory_ / fmt::format("{}-{:05}{}", part_, number_, kExtension);
   TokenShard shard = buffer_.take(path.string());
   shard.number = number_++;

@@ -64,7 +64,7 @@ Data open_task(const DataOptions& options, uint64_t seed, std::optional<Tokenize
 // Where a single document is divided: at the end of a line if there is one nearby, otherwise between
 // characters.
 size_t place_to_divide(std::string_view text, double share) {
-  auto place = static_cast<size_t>(static_cast<double>(text.size()) * (1 - share));
+  auto place = std::min(text.size() - 1, static_cast<size_t>(static_cast<double>(text.size()) * (1 - share)));
   if (const size_t line = text.rfind('\n', place); line != text.npos && line >= place - place / 10)
     return line + 1;
   for (int back = 0; back < 3 && place > 0 && (static_cast<unsigned char>(text[place]) & 0xC0) == 0x80;
@@ -164,6 +164,9 @@ Data open_tokens(const DataOptions& options, uint64_t seed, std::optional<Tokeni
   ShardFiles files = open_shard_files(options.train, "train");
   ShardFiles held = options.validation.empty() ? open_validation_beside(options.train)
                                                : open_shard_files(options.validation, "validation");
+  for (const std::filesystem::path& path : held.paths)
+    require(std::ranges::find(files.paths, path) == files.paths.end(),
+            "data: {} is named for training and for validation", path.string());
   const Tokenizer tokenizer = given ? *std::move(given) : tokenizer_beside(files);
   for (const ShardFiles* each : {&files, &held}) require_vocabulary(*each, tokenizer);
   DividedDocuments runs;

@@ -9,6 +9,7 @@
 
 #include "saccade/base/file.h"
 #include "saccade/base/testing.h"
+#include "saccade/data/document_encoder.h"
 #include "saccade/data/document_files.h"
 #include "saccade/data/prepare.h"
 #include "saccade/text/bpe_trainer.h"
@@ -55,6 +56,21 @@ TEST_F(Source, TasksNeedNoFiles) {
   EXPECT_THAT(refusal({.tokenizer = "bpe:"}), HasSubstr("a number after 'bpe:'"));
   EXPECT_THAT(refusal({.tokenizer = "bpe:5x"}), HasSubstr("a number after 'bpe:'"));
   EXPECT_THAT(refusal({.tokenizer = "bpe:-5"}), HasSubstr("a vocabulary of -5"));
+}
+
+TEST_F(Source, TheUsualVocabularyHasTheAnswersOfStoriesWhole) {
+  const Data data = open_data({.source = "stories"}, 1);
+  int64_t pieces = 0, words = 0;
+  for (int64_t index = 0; index < 100; ++index) {
+    const TrainingSequence row = data.train->read(index);
+    for (size_t place = 0; place < row.ids.size(); ++place)
+      if (row.answers[place] == 1) {
+        ++pieces;
+        words += data.tokenizer.decode(std::span(&row.ids[place], 1)).starts_with(' ') ? 1 : 0;
+      }
+  }
+  EXPECT_LT(pieces * 10, words * 12);  // the second piece of a word can be guessed by its spelling
+  EXPECT_GT(words, 500);
 }
 
 TEST_F(Source, ASingleTextIsCutAtALine) {
@@ -178,6 +194,8 @@ TEST_F(Source, WhatDoesNotSufficeIsRefused) {
     options.validation_share = share;
     EXPECT_THAT(refusal(options), HasSubstr("expected more than 0 and less than 1"));
   }
+  options.validation_share = 1e-30;
+  EXPECT_THAT(refusal(options), HasSubstr("the validation text has 2 tokens"));
   options.validation_share = 0.005;
   EXPECT_THAT(refusal(options), HasSubstr("the validation text has 6 tokens"));
   options.validation = {path("good.txt")};
@@ -212,6 +230,12 @@ TEST_F(Source, TokensGiveTheRowsOfTheirText) {
     EXPECT_EQ(from_tokens.train->read(index).documents, from_text.train->read(index).documents);
   }
   EXPECT_EQ(from_tokens.validation->read(0).ids, from_text.validation->read(0).ids);
+  // The tokenizer that lies beside the tokens frames documents as the one that made them.
+  EXPECT_EQ(DocumentEncoder(from_tokens.tokenizer).encode("number 7"),
+            DocumentEncoder(from_text.tokenizer).encode("number 7"));
+  options.validation = {path("tokens/train-00001.tokens")};
+  EXPECT_THAT(refusal(options), HasSubstr("train-00001.tokens is named for training and for validation"));
+  options.validation.clear();
   EXPECT_THAT(message_of([&] { open_data(options, 3, BpeTrainer({.vocabulary_size = 257}).train()); }),
               HasSubstr("another vocabulary"));
 }

@@ -47,9 +47,9 @@ std::string answer_about_story(const std::string& before) {
   const std::string story = before.substr(0, before.find('\n')), question = before.substr(line + 1);
   static const std::vector<std::pair<std::regex, std::string>> forms = {
       {std::regex(R"(Where did (\w+) leave the (\w+)\?.*)"), "$1 left the $2 in the"},
-      {std::regex(R"(What is the trade of (\w+)\?.*)"), "$1 is a"},
+      {std::regex(R"(What do they call (\w+)\?.*)"), "They call $1"},
       {std::regex(R"(Who got the (\w+) from (\w+)\?.*)"), "$2 gave the $1 to"},
-      {std::regex(R"(What colour did (\w+) choose for the (\w+)\?.*)"), "$1 painted the $2"}};
+      {std::regex(R"(How did (\w+) paint the (\w+)\?.*)"), "$1 painted the $2"}};
   for (const auto& [form, statement] : forms) {
     if (!std::regex_match(question, form)) continue;
     const std::string clause = std::regex_replace(question, form, statement);
@@ -63,7 +63,7 @@ std::string answer_about_story(const std::string& before) {
 
 TEST(Stories, EveryAnswerIsInTheTextOnce) {
   for (uint64_t seed = 0; seed < 300; ++seed) {
-    const DocumentSize size{.items = static_cast<int64_t>(1 + seed % 112),
+    const DocumentSize size{.items = static_cast<int64_t>(1 + seed % 40),
                             .filling = static_cast<int64_t>(seed % 40)};
     const auto asked = questions(document("stories", size, seed));
     EXPECT_EQ(static_cast<int64_t>(asked.size()), size.items);
@@ -79,8 +79,8 @@ TEST(Stories, TheAnswerIsNotToBeGuessed) {
     std::map<std::string, std::string> last;
     for (const auto& [before, answer] : questions(document("stories", {.items = 6, .filling = 8}, seed))) {
       const std::string question = before.substr(before.rfind('\n') + 1);
-      const std::string kind = question.substr(0, question.find(' ', 7));
-      ++answers[kind.substr(0, 6)][answer];
+      const std::string kind = question.substr(0, 7);
+      ++answers[kind][answer];
       ++asked;
       same_as_last += last[kind] == answer ? 1 : 0;
       last[kind] = answer;
@@ -93,9 +93,9 @@ TEST(Stories, TheAnswerIsNotToBeGuessed) {
       all += count;
       most = std::max(most, count);
     }
-    EXPECT_LT(most, all / 10) << kind;  // a sixteenth of them, and chance
+    EXPECT_LT(most, all / 7) << kind;  // an eighth of them, and chance
   }
-  EXPECT_LT(same_as_last, asked / 20);
+  EXPECT_LT(same_as_last, asked / 12);
 }
 
 TEST(Stories, FactsLieFarBack) {
@@ -270,6 +270,25 @@ TEST_P(Tasks, AnswersAreMarked) {
         EXPECT_LT(segment.text.size(), 20u);
       }
     }
+}
+
+TEST_P(Tasks, TheFirstDocumentOfARowIsWhole) {
+  const Tokenizer tokenizer = bytes();
+  for (const int64_t length : {420, 500}) {
+    const auto data = generated_dataset({.task = GetParam(), .length = length}, DocumentEncoder(tokenizer));
+    for (int64_t index = 0; index < 150; ++index) {
+      const TrainingSequence row = data->read(index);
+      const auto end = static_cast<size_t>(std::ranges::count(row.documents, 0));
+      if (end < row.ids.size()) continue;  // another one begins behind it
+      const std::string text = tokenizer.decode(row.ids);
+      if (GetParam() == "passkey") {
+        EXPECT_EQ(std::ranges::count(row.answers, 1), 6) << text;  // a space and five digits
+      }
+      if (GetParam() == "stories") {
+        EXPECT_EQ(text.back(), '.') << text;
+      }
+    }
+  }
 }
 
 TEST_P(Tasks, TooShortARowIsRefused) {
