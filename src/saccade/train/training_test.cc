@@ -71,7 +71,7 @@ class Training : public DirectoryTest {
 TEST_F(Training, GoesOnBitForBit) {
   for (const char* extra : {"train.average=0", "train.average=0.9", "model.dropout=0.2"}) {
     const Recipe recipe = small({extra, "attention=gpam", "train.micro_batch=2"});
-    const std::string name = std::string(extra).substr(6, 3);
+    const std::string name = extra;
     const TrainingResult whole = run(recipe, name + "whole");
     const TrainingResult first = run_until(recipe, name + "parts", 3);
     EXPECT_EQ(first.end, TrainingEnd::interrupted);
