@@ -88,7 +88,7 @@ Axis bar_axis(const Colours& colours, Unit unit, double height) {
   range.add(colours.low());
   range.add(colours.high());
   return Axis(range, {.unit = unit, .low = colours.low(), .high = colours.high()},
-              static_cast<int>(height / 44));
+              static_cast<int>(height / 30));
 }
 
 void draw_bar(Svg& svg, Point top_left, double height, const Axis& axis, const Colours& colours) {
