@@ -24,10 +24,11 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr size_t kLargestFile = size_t{1} << 40;
+constexpr int64_t kTokens = 256;  // in a window, unless said otherwise
 
 struct Options {
   std::string model, data, out;
-  int64_t tokens = 256, batch_size = 4;
+  int64_t tokens = 0, batch_size = 4;
   AttentionOption attention;
   int threads = 0;
   bool json = false;
@@ -73,7 +74,7 @@ customs house was seen on a ladder, with a file in his pocket, and the priest wa
 // What the model shall read. Without --data, some sentences; to be replaced by generated text once the data
 // rung is there: open_data({.source = "stories", ...}).
 Text text_to_look_at(const Options& options) {
-  if (options.data.empty()) return {"a story of its own", kSomeText};
+  if (options.data.empty()) return {"a built-in story", kSomeText};
   Text text{options.data, read_file(options.data, kLargestFile)};
   require(!trim(text.content).empty(), "{}: it is empty; expected a text", options.data);
   return text;
@@ -104,9 +105,9 @@ Subject subject_of(const std::string& name) {
 }
 
 // Windows of the text, each with the tokens that the tokenizer puts around a text.
-at::Tensor windows_of(const Tokenizer& tokenizer, const Text& text, const Options& options) {
+at::Tensor windows_of(const Tokenizer& tokenizer, const Text& text, int64_t tokens, int64_t batch_size) {
   // Only the beginning is read, and no token of a language has more bytes than this on average.
-  const size_t enough = static_cast<size_t>(options.tokens * options.batch_size) * 64;
+  const size_t enough = static_cast<size_t>(tokens * batch_size) * 64;
   std::vector<int32_t> ids = tokenizer.encode(std::string_view(text.content).substr(0, enough), false);
   const std::vector<int32_t> around = tokenizer.encode("");
   const SpecialIds& special = tokenizer.special_ids();
@@ -114,11 +115,10 @@ at::Tensor windows_of(const Tokenizer& tokenizer, const Text& text, const Option
   std::vector<int32_t> before, after;
   for (const int32_t id : around) (is(special.sep, id) || is(special.eos, id) ? after : before).push_back(id);
   const auto fixed = static_cast<int64_t>(before.size() + after.size());
-  require(options.tokens > fixed, "diagnose: --tokens {}; {} of them would be special tokens", options.tokens,
-          fixed);
+  require(tokens > fixed, "diagnose: --tokens {}; {} of them would be special tokens", tokens, fixed);
   require(!ids.empty(), "{}: there are no tokens in it", text.name);
-  const int64_t inside = std::min<int64_t>(options.tokens - fixed, static_cast<int64_t>(ids.size()));
-  const int64_t count = std::min<int64_t>(options.batch_size, static_cast<int64_t>(ids.size()) / inside);
+  const int64_t inside = std::min<int64_t>(tokens - fixed, static_cast<int64_t>(ids.size()));
+  const int64_t count = std::min<int64_t>(batch_size, static_cast<int64_t>(ids.size()) / inside);
   std::vector<int64_t> all;
   for (int64_t window = 0; window < count; ++window) {
     all.insert(all.end(), before.begin(), before.end());
@@ -146,10 +146,11 @@ ExitCode run(const Options& options) {
   const History history = history_of(subject);
   TextModel model = load_text_model(subject.model);
   const int64_t context = model.model->architecture().context;
-  require(context <= 0 || options.tokens <= context, "diagnose: --tokens {}; {} was made for at most {}",
-          options.tokens, subject.model, context);
+  const int64_t tokens = options.tokens > 0 ? options.tokens : std::min<int64_t>(kTokens, context);
+  require(tokens <= context, "diagnose: --tokens {}; {} was made for at most {}", tokens, subject.model,
+          context);
   if (options.attention.given()) options.attention.apply(model.model, Path::automatic);
-  const at::Tensor ids = windows_of(model.tokenizer, text, options);
+  const at::Tensor ids = windows_of(model.tokenizer, text, tokens, options.batch_size);
   const Diagnosis diagnosis = diagnose(model.model, ids);
 
   const std::string title = fmt::format("{}{}, {} x {} tokens of {}", subject.model,
@@ -197,11 +198,11 @@ Work declare_diagnose(CLI::App& app) {
          "checkpoint is taken")
       ->type_name("MODEL|RUN")
       ->required();
-  app.add_option("--data", options->data, "A text to read; a short story of its own by default")
+  app.add_option("--data", options->data, "A text to read; a short built-in story by default")
       ->type_name("FILE");
-  app.add_option("--tokens", options->tokens, "Tokens in a window")
-      ->check(CLI::Range(int64_t{1}, int64_t{1} << 16))
-      ->capture_default_str();
+  app.add_option("--tokens", options->tokens,
+                 "Tokens in a window; 256 by default, or the model's context if that is shorter")
+      ->check(CLI::Range(int64_t{1}, int64_t{1} << 16));
   app.add_option("--batch-size", options->batch_size, "Windows to read, fewer if the text is short")
       ->check(CLI::Range(int64_t{1}, int64_t{4096}))
       ->capture_default_str();

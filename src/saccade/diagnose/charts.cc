@@ -32,8 +32,8 @@ Picture draw_over_blocks(const char* file, LineChart chart, const Diagnosis& dia
 
 Picture draw_ranks(const Diagnosis& diagnosis, const std::string& subject) {
   return draw_over_blocks(
-      "rank.svg", {.title = "Rank of the tokens", .subtitle = subject, .y_label = "directions", .y_low = 0},
-      diagnosis,
+      "rank.svg",
+      {.title = "Rank of the tokens", .subtitle = subject, .y_label = "directions", .log_y = true}, diagnosis,
       {{"effective", &RankMeasures::effective_rank},
        {"effective, centred", &RankMeasures::centred_effective_rank},
        {"stable", &RankMeasures::stable_rank},

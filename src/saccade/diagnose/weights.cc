@@ -31,11 +31,12 @@ struct Sums {
       pairs, zeros, lowest, highest, positive, negative;
 };
 
-Tensor counts_of(const Tensor& sizes, const Tensor& chosen, const Tensor& edges) {
-  const int64_t heads = sizes.size(0), bins = edges.size(0) + 1;
-  const Tensor head = torch::arange(heads).view({heads, 1, 1}).expand_as(sizes);
-  const Tensor places = at::bucketize(sizes, edges, false, true) + head * bins;
-  return at::bincount(places.masked_select(chosen), {}, heads * bins).view({heads, bins});
+// How many of the chosen weights fall into each bin, [heads, 2, bins]: positive ones, then negative ones.
+Tensor counts_of(const Tensor& map, const Tensor& size, const Tensor& chosen, const Tensor& edges) {
+  const int64_t heads = map.size(0), bins = edges.size(0) + 1;
+  const Tensor head = torch::arange(heads).view({heads, 1, 1});
+  const Tensor places = at::bucketize(size, edges, false, true) + (map < 0) * bins + head * (2 * bins);
+  return at::bincount(places.masked_select(chosen), {}, heads * 2 * bins).view({heads, 2, bins});
 }
 
 // `map` is [heads, rows, keys] in double, of the queries from `first_row` on.
@@ -69,9 +70,10 @@ void add(Sums& sums, const Tensor& map, int64_t first_row, bool causal, const Te
   sums.highest = at::maximum(sums.highest, torch::where(finite, sum, -infinite).amax(-1));
   const Tensor reachable = (j < available.unsqueeze(1)).unsqueeze(0) & finite.unsqueeze(-1);
   sums.pairs += reachable.sum({1, 2});
-  sums.zeros += (reachable & (size == 0)).sum({1, 2});
-  sums.positive += counts_of(size, reachable & (map > 0), edges);
-  sums.negative += counts_of(size, reachable & (map < 0), edges);
+  const Tensor counts = counts_of(map, size, reachable & (size > 0), edges);
+  sums.zeros += reachable.sum({1, 2}) - counts.sum({1, 2});
+  sums.positive += counts.select(1, 0);
+  sums.negative += counts.select(1, 1);
 }
 
 std::vector<int64_t> list_of(const Tensor& counts) {

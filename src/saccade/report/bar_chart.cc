@@ -93,7 +93,7 @@ std::string to_svg(const BarChart& chart, const ChartSize& size) {
   const double legend_room = legend.empty() ? 0 : legend_height(legend, size.width - 2 * kMargin) + 8;
   const std::string& above = chart.horizontal ? chart.category_label : chart.value_label;
   const std::string& below = chart.horizontal ? chart.value_label : chart.category_label;
-  const double top = heading_height(chart.title, chart.subtitle) + legend_room + (above.empty() ? 12 : 28);
+  const double top = heading_height(chart.title, chart.subtitle) + legend_room + (above.empty() ? 12 : 32);
   const double foot = kMargin + (below.empty() ? 20 : 34);
   const double height = size.height > 0    ? size.height
                         : chart.horizontal ? top + foot + categories * group

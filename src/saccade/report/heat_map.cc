@@ -199,7 +199,7 @@ std::string to_svg(const HeatPanels& chart, const ChartSize& size) {
   const Colours colours(chart.panels);
   const bool captioned = !first.y_label.empty() || !first.value_label.empty();
   const double gap = 16, caption = titles ? 22 : 0;
-  const double top = heading_height(chart.title, chart.subtitle) + (captioned ? 30 : 12);
+  const double top = heading_height(chart.title, chart.subtitle) + (captioned ? 33 : 12);
   const double below = kMargin + (first.x_label.empty() ? 18 : 34);
   const double names_room = std::min(widest_name(first.row_names, first.rows), size.width / 4);
   const double left = kMargin + names_room + 7;

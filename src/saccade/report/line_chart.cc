@@ -85,7 +85,7 @@ std::string to_svg(const LineChart& chart, const ChartSize& size) {
     legend = legend_of(chart);
   const double legend_room = legend_height(legend, width - 2 * kMargin);
   const double top = heading_height(chart.title, chart.subtitle) + (legend.empty() ? 0 : legend_room + 8) +
-                     (chart.y_label.empty() ? 12 : 28);
+                     (chart.y_label.empty() ? 12 : 32);
   const double bottom = height - kMargin - (chart.x_label.empty() ? 20 : 34);
   const Axis y(y_range(chart), {.unit = chart.y_unit, .low = chart.y_low, .high = chart.y_high},
                static_cast<int>((bottom - top) / 48));
