@@ -13,8 +13,8 @@ struct Picture {
   std::string svg;
 };
 
-// `subject` stands under the titles: which model read what. Pictures of what was not measured, or is the same
-// everywhere, are left out.
+// `subject` stands under the titles: which model read what. Pictures of what was not measured are left out,
+// and so are those of signs and row sums where weights have no sign and sum to one.
 std::vector<Picture> draw(const Diagnosis& diagnosis, const std::string& subject);
 
 }  // namespace saccade

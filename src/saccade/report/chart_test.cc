@@ -162,6 +162,7 @@ TEST(LineChart, ManyOrderedSeriesShareAShortLegend) {
   EXPECT_EQ(count(svg, ">layer"), 7);
   EXPECT_THAT(svg, HasSubstr(">layer0<"));
   EXPECT_THAT(svg, HasSubstr(">layer29<"));
+  EXPECT_EQ(count(to_svg(LinePanels{.panels = {chart, chart}}), ">layer"), 7);
 }
 
 TEST(LineChart, AHundredThousandPointsStaySmall) {

@@ -44,20 +44,12 @@ bool at_ends(const LineChart& chart, double height) {
   return named > 1 && named <= 8 && widest <= 170 && static_cast<double>(named) * kNameHeight * 1.6 < height;
 }
 
-// In an ordered chart, the first, the last and some between are enough to read the colours.
 std::vector<LegendEntry> legend_of(const LineChart& chart) {
-  constexpr size_t kShown = 7;
   const size_t count = chart.series.size();
   std::vector<LegendEntry> entries;
   for (size_t index = 0; index < count; ++index) {
     const Series& series = chart.series[index];
-    if (series.name.empty()) continue;
-    if (chart.ordered && count > kShown) {
-      const size_t nearest = static_cast<size_t>(
-          std::lround(std::round(static_cast<double>(index) * (kShown - 1) / static_cast<double>(count - 1)) *
-                      static_cast<double>(count - 1) / (kShown - 1)));
-      if (nearest != index) continue;
-    }
+    if (series.name.empty() || !named_in_legend(index, count, chart.ordered)) continue;
     entries.push_back({series.name, ink_of(series, index, count, chart.ordered),
                        series.markers ? static_cast<int>(index) : -1});
   }

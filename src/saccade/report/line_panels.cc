@@ -32,7 +32,7 @@ std::vector<LegendEntry> legend_of(const LinePanels& chart, const Cast& cast, bo
   for (const LineChart& panel : chart.panels)
     for (const Series& series : panel.series) {
       const size_t index = cast.index_of(series.name);
-      if (series.name.empty() || seen[index]) continue;
+      if (series.name.empty() || seen[index] || !named_in_legend(index, cast.names.size(), ordered)) continue;
       seen[index] = true;
       entries.push_back({series.name, ink_of(series, index, cast.names.size(), ordered),
                          series.markers ? static_cast<int>(index) : -1});
@@ -61,8 +61,9 @@ std::string to_svg(const LinePanels& chart, const ChartSize& size) {
   const double top =
       heading_height(chart.title, chart.subtitle) + legend_room + (first.y_label.empty() ? 4 : 24);
   const double below = kMargin + (first.x_label.empty() ? 20 : 36);
-  const double panel_height =
-      size.height > 0 ? std::max(40.0, (size.height - top - below) / rows - kPanelTitle - 8) : 130;
+  const double panel_height = size.height > 0
+                                  ? std::max(40.0, (size.height - top - below) / rows - kPanelTitle - 8)
+                                  : std::clamp(size.width / columns * 0.62, 130.0, 230.0);
   const double height = top + rows * (kPanelTitle + panel_height + 8) + below;
   const Axis y(y_values, {.unit = first.y_unit, .low = first.y_low, .high = first.y_high},
                static_cast<int>(panel_height / 40));

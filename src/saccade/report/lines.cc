@@ -76,6 +76,14 @@ Ink ink_of(const Series& series, size_t index, size_t count, bool ordered) {
   return {.kind = Ink::Kind::palette, .index = static_cast<int>(index)};
 }
 
+bool named_in_legend(size_t index, size_t count, bool ordered) {
+  constexpr size_t kShown = 7;
+  if (!ordered || count <= kShown) return true;
+  const double stride = static_cast<double>(count - 1) / (kShown - 1);
+  const double nearest = std::round(std::round(static_cast<double>(index) / stride) * stride);
+  return static_cast<size_t>(nearest) == index;
+}
+
 bool visible(const Series& series, const Axis& x, const Axis& y) {
   for (size_t index = 0; index < series.x.size(); ++index)
     if (x.shows(series.x[index]) && y.shows(series.y[index])) return true;

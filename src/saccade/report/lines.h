@@ -16,6 +16,10 @@ Range y_range(const LineChart& chart);
 /// How one of `count` series is inked.
 Ink ink_of(const Series& series, size_t index, size_t count, bool ordered);
 
+/// Whether a legend names a series: all of them, but of many ordered ones the first, the last and some
+/// between, which is enough to read the colours.
+bool named_in_legend(size_t index, size_t count, bool ordered);
+
 /// Whether any point of it can be seen.
 bool visible(const Series& series, const Axis& x, const Axis& y);
 
