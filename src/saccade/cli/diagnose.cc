@@ -30,6 +30,7 @@ struct Options {
   std::string model, data, out;
   int64_t tokens = 0, batch_size = 4;
   AttentionOption attention;
+  uint64_t seed = 1;
   int threads = 0;
   bool json = false;
 };
@@ -149,6 +150,8 @@ ExitCode run(const Options& options) {
   const int64_t tokens = options.tokens > 0 ? options.tokens : std::min<int64_t>(kTokens, context);
   require(tokens <= context, "diagnose: --tokens {}; {} was made for at most {}", tokens, subject.model,
           context);
+  // A formula with projections of its own starts with random ones.
+  torch::manual_seed(options.seed);
   if (options.attention.given()) options.attention.apply(model.model, Path::automatic);
   const at::Tensor ids = windows_of(model.tokenizer, text, tokens, options.batch_size);
   const Diagnosis diagnosis = diagnose(model.model, ids);
@@ -211,6 +214,8 @@ Work declare_diagnose(CLI::App& app) {
          "Where diagnosis.json and the pictures go; for a run its folder diagnosis, otherwise nowhere")
       ->type_name("DIR");
   options->attention.declare(app);
+  app.add_option("--seed", options->seed, "Seed of projections that --attention brings along")
+      ->capture_default_str();
   app.add_option("--threads", options->threads, "Threads; torch's choice by default")
       ->check(CLI::Range(1, 1024));
   app.add_flag("--json", options->json, "Print JSON");

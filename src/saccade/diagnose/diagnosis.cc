@@ -83,7 +83,10 @@ std::vector<std::vector<double>> look_without_content(const Block& block, int64_
   return result;
 }
 
-Json json_of(double value) { return std::isfinite(value) ? Json(value) : Json(nullptr); }
+// Six digits: more would be rounding errors of single precision, and training writes many of these lines.
+Json json_of(double value) {
+  return std::isfinite(value) ? Json(std::stod(fmt::format("{:.6g}", value))) : Json(nullptr);
+}
 
 Json json_of(const std::vector<double>& values) {
   Json list = Json::array();
@@ -99,7 +102,8 @@ Json json_of(const RankMeasures& rank) {
           {"mean_residual", json_of(rank.mean_residual)},
           {"rank_one_residual", json_of(rank.rank_one_residual)},
           {"cosine", json_of(rank.cosine)},
-          {"token_norm", json_of(rank.token_norm)}};
+          {"token_norm", json_of(rank.token_norm)},
+          {"longest_share", json_of(rank.longest_share)}};
 }
 
 // Each measure with a list over heads: that is shorter than a list of heads with named measures.

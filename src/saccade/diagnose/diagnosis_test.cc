@@ -112,6 +112,14 @@ TEST(Diagnosis, ShortTextsGiveNullAndNoNan) {
     }
 }
 
+TEST(Diagnosis, JsonHasSixDigits) {
+  Diagnosis diagnosis{.batch = 1, .tokens = 2};
+  diagnosis.gradients = Gradients{.loss = 1.23456789, .total = 1e-30 / 3, .embedding = 0, .layers = {}};
+  const std::string text = dump(to_json(diagnosis));
+  EXPECT_THAT(text, HasSubstr("\"loss\":1.23457,"));
+  EXPECT_THAT(text, HasSubstr("\"gradient\":3.33333e-31,"));
+}
+
 TEST(Diagnosis, EveryFamilyAndHead) {
   Architecture encoder = small_architecture();
   encoder.causal = false;

@@ -41,7 +41,7 @@ RankMeasures measure_rank(const Tensor& all) {
   x = x.index_select(0, finite.nonzero().squeeze(1));
   if (x.size(0) == 0) {
     const double none = std::numeric_limits<double>::quiet_NaN();
-    return {none, none, none, none, none, none, none, none};
+    return {none, none, none, none, none, none, none, none, none};
   }
   const Tensor centred = x - x.mean(1, true);
   const Ranks plain = ranks_of(x), without_mean = ranks_of(centred);
@@ -63,7 +63,8 @@ RankMeasures measure_rank(const Tensor& all) {
           .mean_residual = defined_mean(rest / size),
           .rank_one_residual = defined_mean(plain.rank_one_residual),
           .cosine = defined_mean(cosine.masked_fill(counted < 2, std::nan(""))),
-          .token_norm = norms.mean().item<double>()};
+          .token_norm = norms.mean().item<double>(),
+          .longest_share = defined_mean((norms.amax({1, 2}) / size).square())};
 }
 
 }  // namespace saccade

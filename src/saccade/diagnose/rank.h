@@ -17,6 +17,8 @@ struct RankMeasures {
   double rank_one_residual;  // |X - best matrix of rank one|F / |X|F: 0 when all lie on one line
   double cosine;             // of two different tokens, mean over all pairs
   double token_norm;         // mean length of a token's vector
+  // Part of |X|F^2 that the longest token has. Near 1, that token alone decides all ranks above.
+  double longest_share;
 };
 
 // `x` is [batch, tokens, width]; computed in double precision.

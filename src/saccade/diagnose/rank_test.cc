@@ -36,6 +36,7 @@ TEST(Rank, EqualDirectionsCountFully) {
   EXPECT_NEAR(rank.centred_effective_rank, 5, 1e-10);
   EXPECT_NEAR(rank.cosine, 0, 1e-12);
   EXPECT_NEAR(rank.token_norm, 1, 1e-12);
+  EXPECT_NEAR(rank.longest_share, 1.0 / 6, 1e-12);
 }
 
 TEST(Rank, EqualTokensHaveCollapsed) {
@@ -54,6 +55,7 @@ TEST(Rank, TokensOnOneLineDifferFromTheirMean) {
   EXPECT_NEAR(rank.rank_one_residual, 0, 1e-10);
   EXPECT_NEAR(rank.mean_residual, std::sqrt(8.0 / 11), 1e-12);  // the mean is 1, the squares 1 + 1 + 9
   EXPECT_NEAR(rank.cosine, -1.0 / 3, 1e-12);
+  EXPECT_NEAR(rank.longest_share, 9.0 / 11, 1e-12);
 }
 
 TEST(Rank, CosineIsThatOfAllPairs) {

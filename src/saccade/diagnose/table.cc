@@ -52,12 +52,13 @@ std::string range(const Spread& spread, int decimals) {
 
 std::string rank_table(const Diagnosis& diagnosis) {
   Table table({"after", "effective rank", "centred", "stable rank", "centred", "cosine", "without mean",
-               "without rank 1", "length"});
+               "without rank 1", "length", "longest has"});
   for (const Diagnosis::Place& place : diagnosis.ranks) {
     const RankMeasures& rank = place.rank;
     table.add({place.after, number(rank.effective_rank, 1), number(rank.centred_effective_rank, 1),
                number(rank.stable_rank), number(rank.centred_stable_rank), number(rank.cosine, 3),
-               number(rank.mean_residual, 3), number(rank.rank_one_residual, 3), number(rank.token_norm)});
+               number(rank.mean_residual, 3), number(rank.rank_one_residual, 3), number(rank.token_norm),
+               share(rank.longest_share)});
   }
   return table.print();
 }
