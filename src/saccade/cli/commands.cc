@@ -6,6 +6,7 @@ namespace saccade {
 Work declare_bench(CLI::App& app);
 Work declare_check(CLI::App& app);
 Work declare_convert(CLI::App& app);
+Work declare_diagnose(CLI::App& app);
 Work declare_eval(CLI::App& app);
 Work declare_explain(CLI::App& app);
 Work declare_fetch(CLI::App& app);
@@ -29,6 +30,8 @@ std::span<const Command> commands() {
        "saccade generate smollm2 --prompt \"The meaning of life is\" --max-new-tokens 40", declare_generate},
       {"eval", "Measure how well a model predicts, and what another attention does to it",
        "saccade eval smollm2 --data valid.txt --context 1024", declare_eval},
+      {"diagnose", "Look inside a model: rank of tokens, attention weights, gradients, learned parameters",
+       "saccade diagnose smollm2 --data valid.txt --out diagnosis/", declare_diagnose},
       {"bench", "Measure formulas beside torch's own attention", "saccade bench prior --length 512",
        declare_bench},
       {"fetch", "Bring published weights to this machine", "saccade fetch smollm2", declare_fetch},

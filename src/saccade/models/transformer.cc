@@ -98,16 +98,17 @@ Tensor BlockImpl::attend(const Tensor& x, const ModelCall& call, KvCache* cache,
   // The formula divides by the root of head_dim; what the model wants instead is a factor of the query.
   if (a.query_scale > 0) query = query * (a.query_scale * std::sqrt(static_cast<double>(a.head_dim)));
   AttentionCall attention_call{.inputs = call.inputs, .key_mask = call.key_mask};
+  attention_call.need_weights = call.on_attention != nullptr;
   if (attention->formula().plan().needs_layer_input()) attention_call.x = x;
   Attention attending = attention;
   if (call.documents.defined()) {
     attending = apart().attention;
     attention_call.inputs[apart().input] = call.documents;
   }
-  Tensor attended =
-      attending->run(query.transpose(1, 2), key.transpose(1, 2), value.transpose(1, 2), attention_call, cache)
-          .output;
-  attended = attended.transpose(1, 2);
+  const AttentionResult result = attending->run(query.transpose(1, 2), key.transpose(1, 2),
+                                                value.transpose(1, 2), attention_call, cache);
+  if (call.on_attention) call.on_attention(layer_, result);
+  Tensor attended = result.output.transpose(1, 2);
   if (last_only) attended = attended.narrow(1, tokens - 1, 1);
   return output->forward(attended.reshape({batch, attended.size(1), a.heads * a.head_dim}));
 }
@@ -240,6 +241,7 @@ Tensor TransformerImpl::forward(const ModelCall& call) {
       x = block(layer)->forward(x, call, call.cache ? &call.cache->layer(layer) : nullptr,
                                 call.last_only && layer + 1 == a.layers && tokens > 1);
     }
+    if (call.on_block) call.on_block(layer, x);
     if (call.hidden_states && layer + 1 < a.layers) call.hidden_states->push_back(x);
   }
   if (call.cache && (call.key_mask.defined() || call.cache->real_tokens.defined())) {

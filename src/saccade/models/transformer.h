@@ -6,6 +6,7 @@
 #include <torch/nn/module.h>
 #include <torch/nn/pimpl.h>
 
+#include <functional>
 #include <map>
 #include <string>
 #include <vector>
@@ -53,6 +54,10 @@ struct ModelCall {
   bool recompute = false;
   std::vector<at::Tensor>* hidden_states =
       nullptr;  // filled with what enters each block, and the last output
+  // Called after the attention of each layer, with its weights: that is slow and holds one n x n map at once.
+  std::function<void(int64_t layer, const AttentionResult&)> on_attention;
+  // Called with what leaves each block; of the last one that is before the last norm.
+  std::function<void(int64_t layer, const at::Tensor&)> on_block;
 };
 
 class BlockImpl : public torch::nn::Module {

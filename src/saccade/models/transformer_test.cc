@@ -93,6 +93,31 @@ TEST(Transformer, SwappedAttentionIsUsedInItsLayerAlone) {
   EXPECT_TRUE(torch::equal(model->forward({.ids = ids}), plain));
 }
 
+TEST(Transformer, ShowsWeightsAndBlocksToWhoeverLooks) {
+  const torch::NoGradGuard no_gradient;
+  Transformer model = random_model(small());
+  const at::Tensor ids = some_ids(2, 7), plain = model->forward({.ids = ids});
+  std::vector<at::Tensor> weights, blocks, entered;
+  ModelCall call{.ids = ids, .hidden_states = &entered};
+  call.on_attention = [&](int64_t layer, const AttentionResult& result) {
+    EXPECT_EQ(layer, static_cast<int64_t>(weights.size()));
+    weights.push_back(result.weights);
+  };
+  call.on_block = [&](int64_t layer, const at::Tensor& x) {
+    EXPECT_EQ(layer, static_cast<int64_t>(blocks.size()));
+    blocks.push_back(x);
+  };
+  EXPECT_TRUE(torch::allclose(model->forward(call), plain, 1e-4, 1e-5));
+  ASSERT_EQ(weights.size(), 2u);
+  for (const at::Tensor& map : weights) {
+    EXPECT_EQ(map.sizes(), (std::vector<int64_t>{2, 4, 7, 7}));
+    EXPECT_TRUE(torch::allclose(map.sum(-1), torch::ones({2, 4, 7})));
+  }
+  ASSERT_EQ(blocks.size(), 2u);
+  EXPECT_TRUE(torch::equal(blocks[0], entered[1]));
+  EXPECT_FALSE(torch::allclose(blocks[1], entered[2]));  // the last norm comes after it
+}
+
 TEST(Transformer, WhatAFormulaLearnsStartsAtItsDeclaredValue) {
   Transformer model = random_model(small());
   model->set_attention(Formula::parse("param alpha[head] = 0.25\nmask = causal\nscore = s - alpha * d"));

@@ -13,6 +13,7 @@
 #include "saccade/base/file.h"
 #include "saccade/base/meter.h"
 #include "saccade/base/random.h"
+#include "saccade/diagnose/diagnosis.h"
 #include "saccade/generate/text_model.h"
 #include "saccade/models/initialise.h"
 #include "saccade/train/batch.h"
@@ -65,6 +66,7 @@ class Trainer {
   bool step();  // whether all numbers were finite
   std::vector<Batch> read_share() const;
   void validate_now();
+  void diagnose_now();
   void save();
   void report(double loss, double rate, double norm, double tokens, double seconds);
   std::string find_problem(const std::vector<Batch>& batches);
@@ -243,6 +245,7 @@ bool Trainer::step() {
   const std::chrono::duration<double> taken = std::chrono::steady_clock::now() - begin;
   if (due(train_.validate_every)) validate_now();
   report(loss[0], rate, norm, counts[1], taken.count());
+  if (train_.diagnose_every > 0 && due(train_.diagnose_every)) diagnose_now();
   return true;
 }
 
@@ -291,6 +294,17 @@ void Trainer::report(double loss, double rate, double norm, double tokens, doubl
     if (options_.on_step)
       options_.on_step({counters_.step, train_.steps, loss, rate, norm, tokens / seconds, fresh_});
   }
+}
+
+// What goes on inside, on some sequences of validation; one process is enough.
+void Trainer::diagnose_now() {
+  constexpr int64_t kSequences = 4;
+  if (!team_.leads()) return;
+  const Batch batch =
+      read_batch(*data_->validation, 0, std::min(kSequences, data_->validation->size()), false);
+  Json line = {{"step", counters_.step}};
+  line.update(to_json(diagnose(model_, batch.ids, {.distances = 0})));
+  run_->append("diagnostics.jsonl", line);
 }
 
 void Trainer::save() {
