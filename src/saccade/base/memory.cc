@@ -1,4 +1,4 @@
-// Both are wishes to the system, which may ignore them.
+// All are wishes to the system, which may ignore them.
 #include "saccade/base/memory.h"
 
 #include <cstdint>
@@ -17,6 +17,12 @@ void keep_freed_memory() {
   mallopt(M_MMAP_THRESHOLD, 1 << 30);
   mallopt(M_TRIM_THRESHOLD, 1 << 30);
   mallopt(M_TOP_PAD, 64 << 20);
+#endif
+}
+
+void release_freed_memory() {
+#if defined(__GLIBC__)
+  malloc_trim(0);
 #endif
 }
 

@@ -11,6 +11,9 @@ namespace saccade {
 /// most.
 void keep_freed_memory();
 
+/// Gives freed memory back to the system, so that the next measurement does not count what this one held.
+void release_freed_memory();
+
 /// Asks for large pages behind memory that is about to be filled and will be read from end to end many times.
 void prefer_large_pages(void* data, std::size_t bytes);
 

@@ -5,6 +5,7 @@ namespace saccade {
 
 Work declare_bench(CLI::App& app);
 Work declare_check(CLI::App& app);
+Work declare_compare(CLI::App& app);
 Work declare_convert(CLI::App& app);
 Work declare_diagnose(CLI::App& app);
 Work declare_eval(CLI::App& app);
@@ -26,6 +27,8 @@ std::span<const Command> commands() {
        declare_mechanisms},
       {"train", "Train a model by a recipe, or go on with a training",
        "saccade train recipes/tiny.toml attention=prior", declare_train},
+      {"compare", "Train the same model with several mechanisms and seeds, and measure each",
+       "saccade compare recipes/tiny.toml --attention causal,prior,gpam --runs 3", declare_compare},
       {"generate", "Continue a text with a model, or with two beside each other",
        "saccade generate smollm2 --prompt \"The meaning of life is\" --max-new-tokens 40", declare_generate},
       {"eval", "Measure how well a model predicts, and what another attention does to it",
