@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 
 #include "saccade/base/testing.h"
+#include "saccade/models/transformer.h"
 #include "saccade/train/recipe_file.h"
 
 namespace saccade {
@@ -109,6 +110,28 @@ TEST(Recipe, DescribesAnArchitecture) {
               HasSubstr("model.embedded_qkv = \"none\""));
   EXPECT_THAT(refusal({"model.family=gpt2"}), HasSubstr("model.norm = \"layer\""));
   EXPECT_THAT(refusal({"model.vocabulary=10"}), HasSubstr("the tokenizer has 100 tokens"));
+}
+
+// The recipes that are shipped, with the sizes that they promise.
+TEST(ShippedRecipes, CanBeBuilt) {
+  const std::filesystem::path folder = std::filesystem::path(SACCADE_SOURCE_DIR) / "recipes";
+  std::map<std::string, int64_t> parameters;
+  for (const auto& entry : std::filesystem::directory_iterator(folder)) {
+    SCOPED_TRACE(entry.path().string());
+    const Recipe recipe = load_recipe(entry.path());
+    EXPECT_EQ(recipe.name + ".toml", entry.path().filename());
+    Transformer model(architecture_of(recipe, recipe.model.vocabulary > 0 ? recipe.model.vocabulary : 257));
+    model->set_attention(recipe.formula());
+    parameters[recipe.name] = model->parameter_count();
+    EXPECT_EQ(print_recipe(parse_recipe(print_recipe(recipe), "printed")), print_recipe(recipe));
+  }
+  for (const char* name : {"tiny", "small", "qwen-134m-fineweb", "gpam-wikitext103", "gpam-enwik8", "ape", "gpt2-124m"})
+    EXPECT_TRUE(parameters.contains(name)) << name;
+  EXPECT_EQ(parameters["gpt2-124m"], 124439808);  // what the published model has
+  EXPECT_NEAR(static_cast<double>(parameters["qwen-134m-fineweb"]), 134.5e6, 0.1e6);
+  const Recipe qwen = load_recipe(folder / "qwen-134m-fineweb.toml");
+  EXPECT_EQ(qwen.train.steps, 640);
+  EXPECT_NEAR(static_cast<double>(qwen.train.batch * qwen.data.length), 4.2e6, 0.01e6);
 }
 
 }  // namespace
