@@ -9,6 +9,7 @@
 #include "saccade/cli/command.h"
 #include "saccade/cli/interrupt.h"
 #include "saccade/cli/output.h"
+#include "saccade/models/bfloat16.h"
 #include "saccade/train/comparison.h"
 #include "saccade/train/recipe_file.h"
 
@@ -43,6 +44,7 @@ Sweep parse_sweep(const std::string& text) {
 ExitCode run(const Options& options) {
   if (options.threads > 0) at::set_num_threads(options.threads);
   const Recipe recipe = load_recipe(options.recipe, options.overrides);
+  if (recipe.train.dtype == "bfloat16") prepare_bfloat16();
   std::vector<Sweep> sweeps;
   for (const std::string& text : options.sweeps) sweeps.push_back(parse_sweep(text));
   std::vector<Variant> variants = variants_of(

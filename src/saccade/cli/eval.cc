@@ -14,6 +14,7 @@
 #include "saccade/cli/path_option.h"
 #include "saccade/evaluate/report.h"
 #include "saccade/generate/text_model.h"
+#include "saccade/models/bfloat16.h"
 
 namespace saccade {
 namespace {
@@ -143,6 +144,7 @@ void print_report(const Options& options, const Subject& subject, std::span<cons
 }
 
 ExitCode run(const Options& options) {
+  if (options.dtype == "bfloat16") prepare_bfloat16();
   keep_freed_memory();
   require(!options.data.empty() || !options.labels.empty() || options.retrieval,
           "eval: nothing to do; name a text with --data, labelled texts with --labels, or use --retrieval");

@@ -12,6 +12,7 @@
 #include "saccade/cli/interrupt.h"
 #include "saccade/cli/output.h"
 #include "saccade/generate/generation.h"
+#include "saccade/models/bfloat16.h"
 #include "saccade/train/plan.h"
 #include "saccade/train/recipe_file.h"
 #include "saccade/train/run_directory.h"
@@ -139,6 +140,7 @@ ExitCode run(Options options) {
   if (options.threads > 0) at::set_num_threads(options.threads);
   keep_freed_memory();
   const Recipe recipe = read_recipe(options);
+  if (recipe.train.dtype == "bfloat16") prepare_bfloat16();
   if (options.dry_run) return dry_run(recipe, options.json);
   const std::unique_ptr<Team> team = make_team();
   const fs::path folder = choose_folder(options, recipe, *team);

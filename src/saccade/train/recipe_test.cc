@@ -125,7 +125,8 @@ TEST(ShippedRecipes, CanBeBuilt) {
     parameters[recipe.name] = model->parameter_count();
     EXPECT_EQ(print_recipe(parse_recipe(print_recipe(recipe), "printed")), print_recipe(recipe));
   }
-  for (const char* name : {"tiny", "small", "qwen-134m-fineweb", "gpam-wikitext103", "gpam-enwik8", "ape", "gpt2-124m"})
+  for (const char* name :
+       {"tiny", "small", "qwen-134m-fineweb", "gpam-wikitext103", "gpam-enwik8", "ape", "gpt2-124m"})
     EXPECT_TRUE(parameters.contains(name)) << name;
   EXPECT_EQ(parameters["gpt2-124m"], 124439808);  // what the published model has
   EXPECT_NEAR(static_cast<double>(parameters["qwen-134m-fineweb"]), 134.5e6, 0.1e6);
