@@ -11,6 +11,7 @@
 #include "saccade/cli/output.h"
 #include "saccade/formula/mechanisms.h"
 #include "saccade/kernels/primitives.h"
+#include "saccade/train/team.h"
 #include "saccade/version.h"
 
 namespace saccade {
@@ -48,6 +49,7 @@ ExitCode info(bool as_json) {
                        {"kernels", kernels::target_name()},
                        {"torch", TORCH_VERSION},
                        {"threads", threads},
+                       {"mpi", mpi_version()},
                        {"mechanisms", mechanisms},
                        {"tuning", {{"file", tuner.file().string()}, {"known", tuner.known()}}}};
     print("{}\n", dump(json, 2));
@@ -59,6 +61,7 @@ ExitCode info(bool as_json) {
   print("kernels     {}\n", kernels::target_name());
   print("torch       {}\n", TORCH_VERSION);
   print("threads     {}\n", threads);
+  print("mpi         {}\n", mpi_version().empty() ? "none; training runs in one process" : mpi_version());
   print("tuning      {}\n",
         tuner.file().empty()
             ? "off"

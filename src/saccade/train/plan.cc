@@ -51,27 +51,31 @@ void measure(TrainingPlan& plan, const Recipe& recipe, Transformer model) {
     parameter.mutable_grad() = torch::zeros_like(parameter);
   }
   model->train();
-  int64_t before = 0;
   const auto pass = [&] {
     const at::Tensor hidden = model->forward({.ids = ids, .recompute = recipe.train.recompute});
     const at::Tensor loss = token_loss(model, hidden, ids) / static_cast<double>(ids.numel());
     loss.backward();
   };
-  if (one * static_cast<double>(sequences) < kMostFlops / 8) pass();  // a first pass is slow: memory is fresh
-  before = resident_bytes();
+  const int64_t before = resident_bytes();
+  {
+    const Meter meter;
+    pass();
+    plan.measured_seconds = meter.seconds();
+    plan.activation_bytes = std::max<int64_t>(0, meter.peak_bytes() - before) / sequences * wanted;
+  }
+  plan.measured_tokens = ids.numel();
+  // Fresh memory makes a first pass slow, which shows when it is short.
+  if (one * static_cast<double>(sequences) > kMostFlops / 8) return;
   const Meter meter;
   pass();
   plan.measured_seconds = meter.seconds();
-  plan.measured_tokens = ids.numel();
-  const int64_t peak = std::max<int64_t>(0, meter.peak_bytes() - before);
-  plan.activation_bytes = peak / sequences * wanted;
 }
 
 std::string amount(double value) {
   for (const auto& [unit, size] :
        {std::pair{"E", 1e18}, {"P", 1e15}, {"T", 1e12}, {"G", 1e9}, {"M", 1e6}, {"k", 1e3}})
-    if (value >= size) return fmt::format("{:.3g} {}", value / size, unit);
-  return fmt::format("{:.3g} ", value);
+    if (value >= size) return fmt::format("{:.4g} {}", value / size, unit);
+  return fmt::format("{:.4g} ", value);
 }
 
 std::string duration(double seconds) {
@@ -158,11 +162,11 @@ std::string describe(const Recipe& recipe, const TrainingPlan& p) {
   const auto line = [&](std::string_view name, const std::string& value) {
     text += fmt::format("{:<12} {}\n", name, value);
   };
-  line("model", fmt::format("{}parameters: {}embedding, {}what formulas learn; vocabulary {}",
-                            amount(static_cast<double>(p.parameters)),
-                            amount(static_cast<double>(p.embedding_parameters)),
-                            amount(static_cast<double>(p.formula_parameters)), p.vocabulary));
-  line("data", fmt::format("{} x {} sequences x {} tokens = {}tokens", plural(t.steps, "step"), t.batch,
+  line("model",
+       fmt::format("{} parameters, of which {} in embeddings and {} in formulas; vocabulary {}",
+                   amount(static_cast<double>(p.parameters)),
+                   amount(static_cast<double>(p.embedding_parameters)), p.formula_parameters, p.vocabulary));
+  line("data", fmt::format("{} x {} sequences x {} tokens = {} tokens", plural(t.steps, "step"), t.batch,
                            recipe.data.length, amount(p.tokens)));
   line("work",
        fmt::format("{}FLOP: {} x {}FLOP per token forward, {:.0f} % of it attention", amount(p.flops),
