@@ -80,6 +80,7 @@ at::Tensor turn(const at::Tensor& vectors, int64_t first, const RotaryOptions& o
                        float* y = to + row * width;
                        const float* cosine = cosines + (first + token) * pairs;
                        const float* sine = sines + (first + token) * pairs;
+#pragma omp simd
                        for (int64_t k = 0; k < pairs; ++k) {
                          const float side = direction * sine[k];
                          y[k] = x[k] * cosine[k] - x[k + pairs] * side;
