@@ -17,7 +17,7 @@ import time
 import unittest
 
 PROGRAM, PROBE = (str(pathlib.Path(word).resolve()) for word in sys.argv[1:3])
-sys.argv = sys.argv[:1]
+sys.argv[1:3] = []
 try:
     import torch
     import torch.nn.functional as F
@@ -156,10 +156,12 @@ class Peer:
             groups[kind].append(value)
         decay = recipe.get("train.weight_decay", 0.1)
         self.optimiser = torch.optim.AdamW(
-            [{"params": groups["matrices"], "weight_decay": decay, "rate": 1.0}, {"params": groups["others"], "weight_decay": 0.0, "rate": 1.0},
+            [{"params": groups["matrices"], "weight_decay": decay, "rate": 1.0},
+             {"params": groups["others"], "weight_decay": 0.0, "rate": 1.0},
              {"params": groups["formulas"], "weight_decay": 0.0, "rate": recipe.get("train.formula_lr", 1.0)}],
             lr=1.0, betas=(0.9, 0.95), eps=1e-8)
         self.average = {name: value.detach().clone() for name, value in self.weights.items()}
+        self.met_bound = False
 
     def norm(self, x, name):
         weight = self.weights[name + ".weight"]
@@ -233,6 +235,7 @@ class Peer:
         with torch.no_grad():
             for name, value in self.weights.items():
                 if name.endswith(".beta"):
+                    self.met_bound |= bool(((value < 0.01) | (value > 4)).any())
                     value.clamp_(0.01, 4)
                 self.average[name].lerp_(value, 1 - decay)
         return loss.item(), length.item()
@@ -266,8 +269,10 @@ class Parity(Case):
             written = load_file(checkpoints(folder)[-1] / "model.safetensors")
             self.assertEqual(written.keys(), peer.weights.keys())
             for key, value in peer.average.items():
-                difference = (written[key] - value).abs().max().item() / value.abs().max().item()
-                self.assertLess(difference, 2e-3, f"{name}, {key}")
+                apart = (written[key] - value).abs()
+                if key.endswith("projection.bias"):  # softmax takes no notice of the keys' bias, whose gradient is but rounding
+                    apart[len(value) // 3:2 * len(value) // 3] = 0
+                self.assertLess(apart.max().item() / value.abs().max().item(), 2e-3, f"{name}, {key}")
             if changes.get("train.average"):
                 raw = load_file(checkpoints(folder)[-1] / "training.safetensors")
                 self.assertLess((raw["weights.tokens"] - peer.weights["tokens"]).abs().max().item(), 1e-3)
@@ -284,10 +289,8 @@ class Parity(Case):
         peer = self.compare("prior", attention="prior", train__formula_lr=3)
         self.assertGreater((peer.average["attention.0.beta"] - 1).abs().max(), 0.02)
         self.compare("prior without positions", attention="prior", model__positions="none", train__separate_documents=False)
-        # So fast that it meets its bound.
-        peer = self.compare("bounded", attention="prior", train__formula_lr=100, train__lr=0.003)
-        self.assertEqual(max(peer.average[f"attention.{layer}.beta"].max().item() for layer in range(2)) > 1
-                         or min(peer.average[f"attention.{layer}.beta"].min().item() for layer in range(2)) < 1, True)
+        peer = self.compare("bounded", attention="prior", set__beta=0.03, train__formula_lr=5)
+        self.assertTrue(peer.met_bound, "it was meant to be so fast that it meets a bound")
 
     def test_learned_positions_layer_norm_biases_and_gelu(self):
         self.compare("learned", attention="causal", model__positions="learned", model__norm="layer", model__bias=True,
@@ -370,7 +373,6 @@ class Team(Case):
         self.assertIn("a run is there", done.stderr)
 
     def test_alone_and_together_go_on_with_each_other(self):
-        whole = losses(self.trained("whole"))
         half = ["train.steps=5", "train.schedule=constant"]  # of a schedule that does not know its end
         rest = ["train.steps=10", "train.schedule=constant"]
         whole = losses(self.trained("constant", *rest))
@@ -385,8 +387,8 @@ class Team(Case):
     def test_one_killed_process_ends_all(self):
         folder = self.path / "killed"
         words = ["train.schedule=constant", "train.checkpoint_every=3"]
-        process = start("mpirun", "-n", 2, "--oversubscribe", PROGRAM, "train", self.recipe, "--out", folder, "--quiet", "train.steps=1000000",
-                        *words, start_new_session=True)
+        process = start("mpirun", "-n", 2, "--oversubscribe", PROGRAM, "train", self.recipe, "--out", folder, "--quiet",
+                        "train.steps=1000000", *words, start_new_session=True)
         try:
             self.wait_for(process, lambda: checkpoints(folder))
             ranks = [int(word) for task in pathlib.Path(f"/proc/{process.pid}/task").iterdir()
@@ -396,7 +398,8 @@ class Team(Case):
             process.communicate(timeout=SECONDS)
             self.assertNotEqual(process.returncode, 0)
             for rank in ranks:
-                self.assertFalse(pathlib.Path(f"/proc/{rank}/cmdline").exists() and "saccade" in pathlib.Path(f"/proc/{rank}/cmdline").read_text())
+                with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+                    self.assertNotIn("saccade", pathlib.Path(f"/proc/{rank}/cmdline").read_text(), "it is still there")
         finally:
             if process.poll() is None:
                 os.killpg(process.pid, signal.SIGKILL)
@@ -522,12 +525,12 @@ class CommandLine(Case):
             self.assertTrue((self.path / "runs" / name / "result.json").exists())
 
     def test_mistakes_in_a_recipe(self):
-        self.refused("did you mean 'train.steps'", self.recipe, "train.stesp=5")
+        self.refused("error: train.stesp=5: there is no key 'train.stesp'; did you mean 'steps'", self.recipe, "train.stesp=5")
         self.refused("train.schedule is 'cosin'; expected .*did you mean 'cosine'", self.recipe, "train.schedule=cosin")
         self.refused("which recipe", )
         self.refused("none.toml", "none.toml")
         (self.path / "wrong.toml").write_text("[train]\nstpes = 3\n")
-        self.refused(r"wrong.toml:2.*did you mean 'train.steps'", self.path / "wrong.toml")
+        self.refused(r"wrong.toml:2.*did you mean 'steps'", self.path / "wrong.toml")
 
     def test_a_file_that_may_not_grow(self):
         folder = self.trained("run", "train.steps=2", "train.checkpoint_every=1", "train.schedule=constant")

@@ -2,6 +2,10 @@
 // how to go on.
 #include <ATen/Parallel.h>
 
+#include <algorithm>
+#include <cctype>
+#include <cstring>
+
 #include "saccade/base/error.h"
 #include "saccade/base/log.h"
 #include "saccade/base/memory.h"
@@ -94,6 +98,15 @@ class Display {
   Progress progress_;
 };
 
+// As a shell reads it back.
+std::string shell_word(const std::string& text) {
+  const auto plain = [](unsigned char c) { return std::isalnum(c) != 0 || std::strchr("/._-+=:@%,", c); };
+  if (!text.empty() && std::ranges::all_of(text, plain)) return text;
+  std::string result = "'";
+  for (const char c : text) result += c == '\'' ? std::string("'\\''") : std::string(1, c);
+  return result + "'";
+}
+
 void print_sample(const Recipe& recipe, const TrainingResult& result) {
   if (recipe.sample.tokens == 0) return;
   const Formula formula = result.model->formula(0);
@@ -150,7 +163,7 @@ ExitCode train_in_team(const Options& options, const Recipe& recipe, Team& team)
     print("{}\n", dump(to_json(result), 2));
   else
     print_result(recipe, result);
-  const std::string again = fmt::format("saccade train {} --resume", folder.string());
+  const std::string again = fmt::format("saccade train {} --resume", shell_word(folder.string()));
   if (result.end == TrainingEnd::interrupted) {
     log::info("saved; to go on: {}", again);
     return ExitCode::interrupted;
