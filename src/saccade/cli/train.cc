@@ -2,6 +2,10 @@
 // how to go on.
 #include <ATen/Parallel.h>
 
+#include <algorithm>
+#include <cctype>
+#include <cstring>
+
 #include "saccade/base/error.h"
 #include "saccade/base/log.h"
 #include "saccade/base/memory.h"
@@ -95,6 +99,15 @@ class Display {
   Progress progress_;
 };
 
+// As a shell reads it back.
+std::string shell_word(const std::string& text) {
+  const auto plain = [](unsigned char c) { return std::isalnum(c) != 0 || std::strchr("/._-+=:@%,", c); };
+  if (!text.empty() && std::ranges::all_of(text, plain)) return text;
+  std::string result = "'";
+  for (const char c : text) result += c == '\'' ? std::string("'\\''") : std::string(1, c);
+  return result + "'";
+}
+
 void print_sample(const Recipe& recipe, const TrainingResult& result) {
   if (recipe.sample.tokens == 0) return;
   const Formula formula = result.model->formula(0);
@@ -134,34 +147,24 @@ ExitCode dry_run(const Recipe& recipe, bool json) {
   return ExitCode::success;
 }
 
-ExitCode run(Options options) {
-  if (options.keys) return list_keys();
-  require(!options.recipe.empty(), "train: which recipe? For example: saccade train recipes/tiny.toml");
-  if (options.threads > 0) at::set_num_threads(options.threads);
-  keep_freed_memory();
-  const Recipe recipe = read_recipe(options);
-  if (recipe.train.dtype == "bfloat16") prepare_bfloat16();
-  if (options.dry_run) return dry_run(recipe, options.json);
-  const std::unique_ptr<Team> team = make_team();
-  const fs::path folder = choose_folder(options, recipe, *team);
-  if (options.overwrite && !options.resume && team->leads() && RunDirectory::is_run(folder))
-    RunDirectory(folder).clear();
-  team->meet();
+ExitCode train_in_team(const Options& options, const Recipe& recipe, Team& team) {
+  const fs::path folder = choose_folder(options, recipe, team);
   watch_interrupts();
-  Display display(recipe.train.steps, team->leads() && !options.json);
+  Display display(recipe.train.steps, team.leads() && !options.json);
   const TrainingResult result = train(recipe,
                                       {.directory = folder,
                                        .resume = options.resume,
+                                       .overwrite = options.overwrite,
                                        .on_step = [&](const TrainingStep& step) { display.step(step); },
                                        .on_message = [](const std::string& text) { log::info("{}", text); },
                                        .interrupted = [] { return interrupt_wanted(); }},
-                                      *team);
-  if (!team->leads()) return ExitCode::success;
+                                      team);
+  if (!team.leads()) return ExitCode::success;
   if (options.json)
     print("{}\n", dump(to_json(result), 2));
   else
     print_result(recipe, result);
-  const std::string again = fmt::format("saccade train {} --resume", folder.string());
+  const std::string again = fmt::format("saccade train {} --resume", shell_word(folder.string()));
   if (result.end == TrainingEnd::interrupted) {
     log::info("saved; to go on: {}", again);
     return ExitCode::interrupted;
@@ -172,6 +175,24 @@ ExitCode run(Options options) {
   }
   if (!options.json) print_sample(recipe, result);
   return ExitCode::success;
+}
+
+ExitCode run(Options options) {
+  if (options.keys) return list_keys();
+  require(!options.recipe.empty(), "train: which recipe? For example: saccade train recipes/tiny.toml");
+  if (options.threads > 0) at::set_num_threads(options.threads);
+  keep_freed_memory();
+  const Recipe recipe = read_recipe(options);
+  if (recipe.train.dtype == "bfloat16") prepare_bfloat16();
+  if (options.dry_run) return dry_run(recipe, options.json);
+  const std::unique_ptr<Team> team = make_team();
+  try {
+    return train_in_team(options, recipe, *team);
+  } catch (const std::exception& error) {
+    // Where there are several, the team ends all of them before anybody else could say why.
+    if (team->size() > 1) log::error("{}", error.what());
+    throw;
+  }
 }
 
 }  // namespace

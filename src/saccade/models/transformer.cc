@@ -122,16 +122,22 @@ Tensor plus(const Tensor& x, Tensor change) {
 }
 
 // Zeroes a share of the numbers and stretches the others, by a seed of its own for each place in the model.
-Tensor dropped(const Tensor& x, double share, uint64_t seed, std::string_view place) {
-  at::Generator random = at::detail::createCPUGenerator(RandomStream(seed, place).next());
-  return x * torch::empty_like(x).bernoulli_(1 - share, random).div_(1 - share);
+Tensor dropped(const Tensor& x, double share, const ModelCall& call, std::string_view place) {
+  Tensor kept = torch::empty_like(x, at::MemoryFormat::Contiguous);
+  const RandomStream numbers(call.dropout_seed, place);
+  for (int64_t row = 0; row < x.size(0); ++row) {
+    at::Generator random =
+        at::detail::createCPUGenerator(numbers.split(std::to_string(call.first_sequence + row)).next());
+    kept[row].bernoulli_(1 - share, random);
+  }
+  return x * kept.div_(1 - share);
 }
 
 }  // namespace
 
 Tensor BlockImpl::drop(const Tensor& x, const ModelCall& call, int64_t place) const {
   if (architecture_.dropout == 0 || !is_training()) return x;
-  return dropped(x, architecture_.dropout, call.dropout_seed, fmt::format("{} {}", layer_, place));
+  return dropped(x, architecture_.dropout, call, fmt::format("{} {}", layer_, place));
 }
 
 Tensor BlockImpl::forward(const Tensor& all, const ModelCall& call, KvCache* cache, bool last_only) {
@@ -209,7 +215,7 @@ Tensor TransformerImpl::embed(const ModelCall& call) {
     x = x +
         at::embedding(types_, call.token_types.defined() ? call.token_types : torch::zeros_like(call.ids));
   if (!embedding_norm_.is_empty()) x = embedding_norm_->forward(x);
-  return a.dropout > 0 && is_training() ? dropped(x, a.dropout, call.dropout_seed, "embedding") : x;
+  return a.dropout > 0 && is_training() ? dropped(x, a.dropout, call, "embedding") : x;
 }
 
 Tensor TransformerImpl::forward(const ModelCall& call) {

@@ -47,8 +47,11 @@ struct ModelCall {
   // The document that each token belongs to, [batch, tokens] of 64-bit integers: tokens see only those of
   // their own. Undefined: all belong to one. Not with a cache.
   at::Tensor documents;
-  // In training: what dropout draws its numbers from; the same seed leaves out the same.
+  // In training: what dropout draws its numbers from. The same seed leaves out the same, sequence by
+  // sequence, of which the first has the number `first_sequence`: how sequences are put into batches changes
+  // nothing.
   uint64_t dropout_seed = 0;
+  int64_t first_sequence = 0;
   // In training: keep only what enters each block and compute the rest again in the backward pass, for less
   // memory and a third more work.
   bool recompute = false;

@@ -6,7 +6,7 @@
 namespace saccade {
 
 Batch read_batch(const Dataset& data, int64_t first, int64_t count, bool separate_documents) {
-  Batch batch;
+  Batch batch{.first = first};
   bool several = false;
   for (int64_t row = 0; row < count; ++row) {
     const TrainingSequence sequence = data.read(first + row);

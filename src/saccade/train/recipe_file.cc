@@ -67,6 +67,8 @@ class TableReader {
 
  private:
   std::string place(const toml::node& node) const {
+    // What came from the command line has no line in the file.
+    if (node.source().path) return *node.source().path;
     const auto& begin = node.source().begin;
     return begin.line > 0 ? fmt::format("{}:{}", where_, begin.line) : where_;
   }
@@ -196,11 +198,11 @@ toml::table parse_toml(std::string_view text, const std::string& where) {
 }
 
 // A plain word need not be quoted.
-toml::table parse_value(const std::string& text) {
+toml::table parse_value(const std::string& text, const std::string& where) {
   try {
-    return toml::parse("value = " + text);
+    return toml::parse("value = " + text, where);
   } catch (const toml::parse_error&) {
-    return toml::table{{"value", text}};
+    return toml::parse("value = " + quoted(text), where);
   }
 }
 
@@ -209,7 +211,7 @@ void apply(toml::table& table, const std::string& override) {
   require(equals != std::string::npos && equals > 0, "'{}' is no key=value, such as train.steps=500",
           printable(override));
   const std::string path(trim(override.substr(0, equals))), text(trim(override.substr(equals + 1)));
-  toml::table parsed = parse_value(text);
+  toml::table parsed = parse_value(text, printable(override));
   require(parsed.size() == 1, "'{}' is no key=value, such as train.steps=500", printable(override));
   toml::table* at = &table;
   size_t begin = 0;

@@ -12,6 +12,7 @@ namespace {
 using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::StartsWith;
 
 Recipe parsed(std::string_view text, std::vector<std::string> overrides = {}) {
   return parse_recipe(text, "a.toml", overrides);
@@ -70,6 +71,9 @@ TEST(Recipe, NamesWhatIsWrong) {
   EXPECT_THAT(error_of("[train]\nlr = nan\n"), HasSubstr("expected a finite number"));
   EXPECT_THAT(error_of("name = \n"), HasSubstr("a.toml:1"));
   EXPECT_THAT(error_of("", {"steps"}), HasSubstr("'steps' is no key=value"));
+  EXPECT_THAT(error_of("", {"train.stesp=5"}),
+              StartsWith("train.stesp=5: there is no key 'train.stesp'; did you mean 'steps'?"));
+  EXPECT_THAT(error_of("", {"train.steps=few"}), StartsWith("train.steps=few: train.steps is text"));
   EXPECT_THAT(error_of("", {"train.steps=0"}), HasSubstr("train.steps is 0; expected 1 or more"));
   EXPECT_THAT(error_of("", {"train.schedule=cosin"}), HasSubstr("did you mean 'cosine'?"));
   EXPECT_THAT(error_of("", {"name=../x"}), HasSubstr("expected a word that can name a folder"));

@@ -60,8 +60,9 @@ class Trainer {
   TrainingResult run();
 
  private:
-  void open_folder();
+  void check_folder() const;
   void build();
+  void open_folder();
   void start_or_resume();
   bool step();  // whether all numbers were finite
   std::vector<Batch> read_share() const;
@@ -123,16 +124,25 @@ void require_same_training(const Recipe& stored, const Recipe& wanted, const fs:
             before[index].key, before[index].otherwise, after[index].otherwise);
 }
 
-void Trainer::open_folder() {
+void Trainer::check_folder() const {
   const fs::path& folder = options_.directory;
   if (options_.resume) {
     require(fs::exists(folder / "recipe.toml"), "{}: there is no run to go on with", folder.string());
     require_same_training(load_recipe(folder / "recipe.toml"), recipe_, folder);
   }
-  if (!team_.leads()) return;
-  require(options_.resume || !RunDirectory::is_run(folder),
+  require(!team_.leads() || options_.resume || options_.overwrite || !RunDirectory::is_run(folder),
           "{}: a run is there; --resume goes on with it, --overwrite starts again", folder.string());
+}
+
+// Only when data and model are known to be possible: a mistake in a recipe must not leave a run, or cost one.
+void Trainer::open_folder() {
+  if (!team_.leads()) return;
+  const fs::path& folder = options_.directory;
   run_.emplace(folder);
+  check_folder();  // somebody may have trained here meanwhile
+  if (options_.overwrite && !options_.resume && RunDirectory::is_run(folder)) run_->clear();
+  write_atomic(folder / "tokenizer.json", data_->tokenizer.to_json());
+  write_atomic(folder / "tokenizer_config.json", data_->tokenizer.config_json());
   write_atomic(folder / "recipe.toml", print_recipe(recipe_));
   write_atomic(folder / "attention.attn", recipe_.formula().resolved());
   write_atomic(folder / "environment.json", dump(environment(team_.size()), 2) + "\n");
@@ -140,14 +150,9 @@ void Trainer::open_folder() {
 
 void Trainer::build() {
   std::optional<Tokenizer> tokenizer = existing_tokenizer(recipe_.data);
-  const fs::path saved = options_.directory / "tokenizer.json";
-  if (!tokenizer && options_.resume && fs::exists(saved))
+  if (!tokenizer && options_.resume && fs::exists(options_.directory / "tokenizer.json"))
     tokenizer = Tokenizer::from_file(options_.directory);
   data_ = open_data(recipe_.data, recipe_.seed, tokenizer);
-  if (team_.leads()) {
-    write_atomic(saved, data_->tokenizer.to_json());
-    write_atomic(options_.directory / "tokenizer_config.json", data_->tokenizer.config_json());
-  }
   Architecture architecture = architecture_of(recipe_, data_->tokenizer.size());
   const SpecialIds& special = data_->tokenizer.special_ids();
   if (special.bos) architecture.bos = *special.bos;
@@ -174,13 +179,21 @@ void Trainer::start_or_resume() {
   if (team_.leads() && !run_->steps().empty()) newest = static_cast<double>(run_->steps().back());
   std::array<double, 1> agreed{team_.leads() ? newest : 0};
   team_.add_up(agreed);
-  if (agreed[0] < 0) return say("there is no checkpoint yet; it starts from the beginning");
+  const auto cut_lines = [&](int64_t last_step) {
+    if (!team_.leads()) return;
+    for (const char* file : {"metrics.jsonl", "diagnostics.jsonl"}) run_->cut_lines(file, last_step);
+  };
+  if (agreed[0] < 0) {
+    cut_lines(0);
+    return say("there is no checkpoint yet; it starts from the beginning");
+  }
   const auto step = static_cast<int64_t>(agreed[0]);
   const fs::path folder = options_.directory / "checkpoints" / fmt::format("step-{:08}", step);
   read_training_state({model_, *optimiser_, *average_, counters_}, folder);
   saved_ = true;
-  if (team_.leads())
-    for (const char* file : {"metrics.jsonl", "diagnostics.jsonl"}) run_->cut_lines(file, step);
+  cut_lines(step);
+  // Whoever was killed may have come to write the best checkpoint, and not to say that it is the best.
+  if (team_.leads() && counters_.best_step == step) run_->set_best(step);
   say(fmt::format("goes on after step {}", step));
 }
 
@@ -211,17 +224,17 @@ bool Trainer::step() {
   optimiser_->clear_gradients();
   model_->train();
   std::array<double, 1> loss{};
-  const RandomStream dropout(recipe_.seed, "dropout");
+  const uint64_t dropout_seed = RandomStream(recipe_.seed, "dropout").next();
   for (size_t index = 0; index < batches.size(); ++index) {
     const Batch& batch = batches[index];
     Tensor part;
     {
       const Autocast autocast(train_.dtype == "bfloat16");
-      const Tensor hidden = model_->forward(
-          {.ids = batch.ids,
-           .documents = batch.documents,
-           .dropout_seed = dropout.split(fmt::format("{} {} {}", counters_.step, team_.rank(), index)).next(),
-           .recompute = train_.recompute});
+      const Tensor hidden = model_->forward({.ids = batch.ids,
+                                             .documents = batch.documents,
+                                             .dropout_seed = dropout_seed,
+                                             .first_sequence = batch.first,
+                                             .recompute = train_.recompute});
       part = token_loss(model_, hidden, batch.targets, train_.label_smoothing) / counts[0];
     }
     loss[0] += part.item<double>();
@@ -320,8 +333,9 @@ void Trainer::save() {
 }
 
 TrainingResult Trainer::run() {
-  open_folder();
+  check_folder();
   build();
+  open_folder();
   start_or_resume();
   const Meter meter;
   TrainingResult result{.directory = options_.directory};

@@ -25,7 +25,8 @@ struct TrainingStep {
 
 struct TrainingOptions {
   std::filesystem::path directory;
-  bool resume = false;  // go on from the newest checkpoint there
+  bool resume = false;     // go on from the newest checkpoint there
+  bool overwrite = false;  // a run that is there goes, once this one is ready to start
   // The model, at its starting weights, before the first step; for whoever wants to change them.
   std::function<void(const Transformer&)> on_start;
   std::function<void(const TrainingStep&)> on_step;
