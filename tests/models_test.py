@@ -2,19 +2,19 @@
 weights of the real shape scaled down; real weights are in real_models_test.py. Exits with 77, which ctest shows as
 skipped, when a package is missing."""
 import json
-import os
 import pathlib
-import subprocess
 import sys
 import tempfile
 import unittest
+
+from probe import probe
 
 PROBE = sys.argv[1]
 sys.argv = sys.argv[:1]
 try:
     import torch
     import transformers
-    from safetensors.torch import load_file, save_file
+    from safetensors.torch import load_file
 except ImportError as error:
     print(f"skipped: {error}")
     sys.exit(77)
@@ -63,17 +63,6 @@ def randomise(model):
     return model.eval()
 
 
-def probe(model, *words, **given):
-    """What our program makes of a model's directory or file."""
-    with tempfile.TemporaryDirectory() as directory:
-        source, target = os.path.join(directory, "in.safetensors"), os.path.join(directory, "out.safetensors")
-        save_file({name: tensor.to(torch.int64).contiguous() for name, tensor in given.items() if tensor is not None}, source)
-        done = subprocess.run([PROBE, str(model), source, target, *map(str, words)], capture_output=True, text=True)
-        if done.returncode != 0:
-            raise RuntimeError(done.stderr.strip())
-        return load_file(target)
-
-
 def ids_for(model, batch=2, tokens=21):
     return torch.randint(0, model.config.vocab_size, (batch, tokens), generator=torch.Generator().manual_seed(2))
 
@@ -101,7 +90,7 @@ class Parity(unittest.TestCase):
                 with torch.no_grad():
                     theirs = model(ids, output_hidden_states=True)
                 saved, gradients = self.path / (name + " saved"), self.path / (name + " gradients")
-                ours = probe(self.path / name, "decode", "save", saved, "gradients", gradients, ids=ids)
+                ours = probe(PROBE, self.path / name, "decode", "save", saved, "gradients", gradients, ids=ids)
                 for layer, hidden in enumerate(theirs.hidden_states):
                     self.near(ours[f"hidden.{layer}"], hidden, f"{name}, hidden states {layer}")
                 self.near(ours["logits"], theirs.logits, f"{name}, logits")
@@ -129,8 +118,8 @@ class Parity(unittest.TestCase):
                 ids = ids_for(model, tokens=12)
                 mask = torch.ones_like(ids)
                 mask[0, :5] = 0
-                padded = probe(self.path / name, "decode", ids=ids, mask=mask)
-                alone = probe(self.path / name, ids=ids[:1, 5:])
+                padded = probe(PROBE, self.path / name, "decode", ids=ids, mask=mask)
+                alone = probe(PROBE, self.path / name, ids=ids[:1, 5:])
                 for key in ("logits", "decoded"):
                     self.near(padded[key][:1, 5:], alone["logits"], f"{name}, {key}")
 
@@ -146,7 +135,7 @@ class Parity(unittest.TestCase):
                 with torch.no_grad():
                     theirs = model(ids, attention_mask=mask, token_type_ids=types, output_hidden_states=True)
                 saved = self.path / (name + " saved")
-                ours = probe(self.path / name, "save", saved, ids=ids, mask=mask, types=types)
+                ours = probe(PROBE, self.path / name, "save", saved, ids=ids, mask=mask, types=types)
                 real = mask.bool()
                 for layer, hidden in enumerate(theirs.hidden_states):
                     self.near(ours[f"hidden.{layer}"][real], hidden[real], f"{name}, hidden states {layer}")
@@ -164,9 +153,9 @@ class Parity(unittest.TestCase):
             model = randomise(FAMILIES[name]())
             model.save_pretrained(self.path / name)
             ids = ids_for(model)
-            plain, swapped = probe(self.path / name, ids=ids), probe(self.path / name, "attention", "causal", ids=ids)
+            plain, swapped = probe(PROBE, self.path / name, ids=ids), probe(PROBE, self.path / name, "attention", "causal", ids=ids)
             self.assertTrue(torch.equal(plain["logits"], swapped["logits"]), name)
-            window = probe(self.path / name, "attention", "last10", ids=ids)
+            window = probe(PROBE, self.path / name, "attention", "last10", ids=ids)
             self.assertFalse(torch.allclose(plain["logits"], window["logits"], atol=1e-3), name)
 
     def test_clear_words_for_what_cannot_be_loaded(self):
@@ -178,7 +167,7 @@ class Parity(unittest.TestCase):
         def refuses(text, **changes):
             (self.path / "model/config.json").write_text(json.dumps({**config, **changes}))
             with self.assertRaisesRegex(RuntimeError, text):
-                probe(self.path / "model", ids=ids)
+                probe(PROBE, self.path / "model", ids=ids)
 
         refuses("the architecture 'mamba' is not known; known are llama", model_type="mamba")
         refuses("expected default, linear or llama3", rope_parameters={"rope_type": "yarn", "factor": 2.0})
@@ -189,7 +178,7 @@ class Parity(unittest.TestCase):
         refuses("has no place in a llama model", num_hidden_layers=2)
         with self.assertRaisesRegex(RuntimeError, "token 97; expected 0 to 96"):
             (self.path / "model/config.json").write_text(json.dumps(config))
-            probe(self.path / "model", ids=torch.full((1, 2), 97))
+            probe(PROBE, self.path / "model", ids=torch.full((1, 2), 97))
 
 
 unittest.main(verbosity=2)

@@ -9,13 +9,15 @@ import sys
 import tempfile
 import unittest
 
+from probe import probe
+
 SACCADE, PROBE, STORE = sys.argv[1:4]
 sys.argv = sys.argv[:1]
 os.environ.update(SACCADE_HOME=STORE, SACCADE_PYTHON=sys.executable)
 try:
     import torch
     import transformers
-    from safetensors.torch import load_file, save_file
+    import safetensors  # noqa: F401, which the probe needs
 except ImportError as error:
     print(f"skipped: {error}")
     sys.exit(77)
@@ -35,16 +37,6 @@ for name in ("smollm2", "minilm"):
         print(f"skipped: {name} cannot be fetched here: {done.stderr.strip().splitlines()[-1:]}")
         sys.exit(77)
     PATHS[name] = pathlib.Path(json.loads(done.stdout)["path"])
-
-
-def probe(model, *words, **given):
-    with tempfile.TemporaryDirectory() as directory:
-        source, target = os.path.join(directory, "in.safetensors"), os.path.join(directory, "out.safetensors")
-        save_file({name: tensor.to(torch.int64).contiguous() for name, tensor in given.items()}, source)
-        done = subprocess.run([PROBE, str(model), source, target, *words], capture_output=True, text=True)
-        if done.returncode != 0:
-            raise RuntimeError(done.stderr.strip())
-        return load_file(target)
 
 
 class SmolLM2(unittest.TestCase):
@@ -68,7 +60,7 @@ class SmolLM2(unittest.TestCase):
         with torch.no_grad():
             theirs = self.model(ids).logits
         for words in ((), ("attention", "causal")):
-            ours = probe(PATHS["smollm2"], "decode", *words, ids=ids)
+            ours = probe(PROBE, PATHS["smollm2"], "decode", *words, ids=ids)
             for key in ("logits", "decoded"):
                 self.assertLess((ours[key] - theirs).abs().max().item(), 5e-3, key)
                 self.assertTrue(torch.equal(ours[key].argmax(-1), theirs.argmax(-1)), key)
@@ -134,7 +126,7 @@ class MiniLM(unittest.TestCase):
             hidden = model(**batch).last_hidden_state
         real = batch["attention_mask"].unsqueeze(-1).float()
         theirs = torch.nn.functional.normalize((hidden * real).sum(1) / real.sum(1), dim=1)
-        ours = probe(path, ids=batch["input_ids"], mask=batch["attention_mask"], types=batch["token_type_ids"])["sentences"]
+        ours = probe(PROBE, path, ids=batch["input_ids"], mask=batch["attention_mask"], types=batch["token_type_ids"])["sentences"]
         self.assertLess((ours - theirs).abs().max().item(), 1e-5)
 
 

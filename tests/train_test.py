@@ -592,6 +592,25 @@ class CommandLine(Case):
                             self.path / "run", "train.lr=1e38", "train.clip=0", "train.warmup=0", code=1)
         self.assertIn("not finite", done.stdout)
 
+    def test_mechanisms_are_compared(self):
+        out = self.path / "comparison"
+        words = [PROGRAM, "compare", self.recipe, "train.steps=4", "--attention", "causal,gpam", "--sweep", "train.lr=0.01,0.001", "--runs", "2",
+                 "--lengths", "1,2", "--out", out]
+        done = run(*words)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("causal train.lr=0.01 inner=", done.stdout)  # the control
+        found = json.loads((out / "comparison.json").read_text())
+        self.assertEqual([len(variant["runs"]) for variant in found["variants"]], [2] * 5)
+        self.assertIsNone(found["variants"][0]["p_value"])
+        for name in ("losses.svg", "results.svg", "lengths.svg"):
+            self.assertIn("</svg>", (out / name).read_text())
+        again = run(*words, "--json")  # nothing is left to train
+        self.assertEqual(json.loads(again.stdout), found)
+        wrong = run(PROGRAM, "compare", self.recipe, "--attention", "causal,gapm", "--out", self.path / "wrong")
+        self.assertEqual(wrong.returncode, 2)
+        self.assertIn("did you mean 'gpam'?", wrong.stderr)
+        self.assertEqual(run(PROGRAM, "compare", self.recipe, "--sweep", "lp").returncode, 2)
+
     def test_other_commands_read_a_run(self):
         folder = self.trained("run", "train.steps=30")
         done = run(PROGRAM, "generate", folder, "--prompt", "the", "-n", 5, errors="replace")

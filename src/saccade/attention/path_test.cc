@@ -5,6 +5,7 @@
 #include <torch/utils.h>
 
 #include "saccade/attention/attention.h"
+#include "saccade/attention/skip_count.h"
 #include "saccade/attention/testing.h"
 
 namespace saccade {
@@ -104,6 +105,31 @@ TEST(Epsilon, BoundsTheError) {
   }
   // The definition leaves nothing out.
   EXPECT_TRUE(torch::equal(make(Path::reference, 0.5)->forward(q, k, v), exact));
+}
+
+TEST(SkipCount, CountsWhatIsLeftOut) {
+  const torch::NoGradGuard no_gradient;
+  torch::manual_seed(1);
+  const at::Tensor q = torch::randn({1, 1, 1024, 8});
+  const auto run = [&](const Formula& formula, double epsilon) {
+    Attention(formula, AttentionOptions{.heads = 1, .head_dim = 8, .epsilon = epsilon})->forward(q, q, q);
+  };
+  const SkipCount outer;
+  run(Formula::load("window", {{"w", 16}}), 0);
+  const kernels::ForwardReport window = outer.report();
+  EXPECT_GT(window.empty, 0);
+  EXPECT_LT(window.empty, window.tiles);
+  EXPECT_EQ(window.negligible, 0);
+  {
+    const SkipCount inner;
+    run(Formula::load("alibi"), 0);
+    EXPECT_EQ(inner.report().negligible, 0);
+    const int64_t tiles = inner.report().tiles;
+    run(Formula::load("alibi"), 1e-3);
+    EXPECT_GT(inner.report().negligible, 0);
+    EXPECT_EQ(inner.report().tiles, 2 * tiles);
+  }
+  EXPECT_EQ(outer.report().tiles, window.tiles);  // the innermost counts
 }
 
 }  // namespace
