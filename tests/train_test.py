@@ -592,6 +592,12 @@ class CommandLine(Case):
                             self.path / "run", "train.lr=1e38", "train.clip=0", "train.warmup=0", code=1)
         self.assertIn("not finite", done.stdout)
 
+    def test_half_the_precision(self):
+        whole, half = self.trained("whole"), self.trained("half", "train.dtype=bfloat16")
+        self.assertNotEqual(losses(whole), losses(half))
+        for ours, theirs in zip(losses(whole), losses(half)):
+            self.assertAlmostEqual(ours, theirs, delta=0.05)
+
     def test_mechanisms_are_compared(self):
         out = self.path / "comparison"
         words = [PROGRAM, "compare", self.recipe, "train.steps=4", "--attention", "causal,gpam", "--sweep", "train.lr=0.01,0.001", "--runs", "2",

@@ -110,9 +110,9 @@ TEST(Epsilon, BoundsTheError) {
 TEST(SkipCount, CountsWhatIsLeftOut) {
   const torch::NoGradGuard no_gradient;
   torch::manual_seed(1);
-  const at::Tensor q = torch::randn({1, 1, 1024, 8});
+  const at::Tensor q = torch::randn({1, 8, 1024, 8});
   const auto run = [&](const Formula& formula, double epsilon) {
-    Attention(formula, AttentionOptions{.heads = 1, .head_dim = 8, .epsilon = epsilon})->forward(q, q, q);
+    Attention(formula, AttentionOptions{.heads = 8, .head_dim = 8, .epsilon = epsilon})->forward(q, q, q);
   };
   const SkipCount outer;
   run(Formula::load("window", {{"w", 16}}), 0);

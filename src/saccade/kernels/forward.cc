@@ -112,11 +112,16 @@ class Forward {
             const int64_t head = pair % shape.key_heads * shape.group() + unit / tiles % shape.group();
             const Range queries = queries_of(order[static_cast<size_t>(unit % tiles)]);
             tile.begin(pair / shape.key_heads, head, 1, queries);
-            Range keys = options_.skip ? map.keys_of(queries) : Range{0, shape.keys};
+            const Range keys = options_.skip ? map.keys_of(queries) : Range{0, shape.keys};
+            const std::vector<int64_t> walked = key_order(keys, queries);
+            const int64_t outside =
+                (shape.keys + kTileKeys - 1) / kTileKeys - static_cast<int64_t>(walked.size());
+            tiles_ += outside;
+            empty_ += outside;
             if (merges) {
               std::vector<KeyBlock<Real>> blocks;
               std::vector<TileState> states;
-              for (int64_t key : key_order(keys, queries)) {
+              for (const int64_t key : walked) {
                 KeyBlock<Real> block;
                 store.fill(block, pair, key, std::min(kTileKeys, shape.keys - key));
                 const TileState state = state_of(tile, block, queries);
@@ -133,7 +138,7 @@ class Forward {
             }
             KeyBlock<Real> block;
             ListMask<Real> lists(inputs_.lists);
-            for (int64_t key : key_order(keys, queries)) {
+            for (const int64_t key : walked) {
               const int64_t size = std::min(kTileKeys, shape.keys - key);
               if (inputs_.lists) {
                 const TileState state = lists.find(pair / shape.key_heads, head, queries, {key, key + size});

@@ -7,7 +7,6 @@
 #include "saccade/base/file.h"
 #include "saccade/base/testing.h"
 #include "saccade/data/source.h"
-#include "saccade/models/bfloat16.h"
 #include "saccade/models/initialise.h"
 #include "saccade/models/model_files.h"
 #include "saccade/train/batch.h"
@@ -180,16 +179,6 @@ TEST_F(Training, MicroBatchesAndRecomputingChangeNothing) {
     ASSERT_EQ(plain.size(), other.size());
     for (size_t step = 0; step < plain.size(); ++step) EXPECT_NEAR(plain[step], other[step], 2e-5) << extra;
   }
-}
-
-TEST_F(Training, LearnsInHalfThePrecision) {
-  prepare_bfloat16();
-  const Recipe recipe = small({"attention=prior", "train.steps=20"}),
-               half = changed(recipe, std::vector<std::string>{"train.dtype=bfloat16"});
-  const std::vector<double> plain = losses_of(run(recipe, "plain").directory),
-                            found = losses_of(run(half, "half").directory);
-  EXPECT_NE(plain, found);
-  for (size_t step = 0; step < plain.size(); ++step) EXPECT_NEAR(plain[step], found[step], 0.05) << step;
 }
 
 TEST_F(Training, FormulaParametersHaveTheirOwnRate) {
