@@ -76,7 +76,7 @@ class Info(unittest.TestCase):
     def test_json_and_text_agree(self):
         info = json.loads(run("info", "--json").stdout)
         text = run("info").stdout
-        self.assertEqual(set(info), {"version", "compiler", "simd", "kernels", "torch", "threads", "mechanisms", "tuning"})
+        self.assertEqual(set(info), {"version", "compiler", "simd", "kernels", "torch", "threads", "mpi", "mechanisms", "tuning"})
         for value in (info["version"], info["compiler"], info["simd"][0], info["torch"], str(info["threads"])):
             self.assertIn(value, text)
         self.assertRegex(info["torch"], r"^\d+\.\d+")

@@ -58,7 +58,7 @@ void Optimiser::step(double rate) {
 void Optimiser::clear_gradients() {
   for (Group& group : groups_)
     for (Parameter& parameter : group.parameters)
-      if (parameter.value.grad().defined()) parameter.value.mutable_grad().zero_();
+      parameter.value.mutable_grad() = Tensor();  // the next one then need not be added to zeros
 }
 
 double Optimiser::clip_gradients(double longest) {
