@@ -110,11 +110,6 @@ std::string shell_word(const std::string& text) {
 
 void print_sample(const Recipe& recipe, const TrainingResult& result) {
   if (recipe.sample.tokens == 0) return;
-  const Formula formula = result.model->formula(0);
-  if (!formula.plan().decoding.possible) {
-    log::warn("no sample: {} cannot decode: {}", recipe.attention, formula.plan().decoding.reason);
-    return;
-  }
   GenerationOptions options;
   const int64_t prompt_tokens =
       static_cast<int64_t>(result.data->tokenizer.encode(recipe.sample.prompt).size());

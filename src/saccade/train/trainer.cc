@@ -157,8 +157,19 @@ void Trainer::build() {
   const SpecialIds& special = data_->tokenizer.special_ids();
   if (special.bos) architecture.bos = *special.bos;
   if (special.eos) architecture.eos = {*special.eos};
+  const Formula formula = recipe_.formula();
+  for (const TableInfo& table : formula.plan().tables)
+    require(table.source != TableInfo::Source::input,
+            "training: the formula '{}' needs the input '{}', which no recipe can give; packed documents are "
+            "kept apart "
+            "by train.separate_documents",
+            formula.name(), table.name);
+  require(formula.plan().decoding.possible,
+          "training: with the formula '{}' a token might see what it should predict, or it could never be "
+          "generated: {}",
+          formula.name(), formula.plan().decoding.reason);
   model_ = Transformer(architecture);
-  model_->set_attention(recipe_.formula());
+  model_->set_attention(formula);
   initialise(model_, {.seed = recipe_.seed, .deviation = recipe_.model.initial_deviation});
   if (options_.on_start) options_.on_start(model_);
   optimiser_.emplace(model_, train_);

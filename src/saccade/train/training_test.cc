@@ -128,6 +128,14 @@ TEST_F(Training, RefusesWhatWouldDestroyOrMixRuns) {
               HasSubstr("another process is training"));
 }
 
+TEST_F(Training, RefusesFormulasThatSeeTheFutureOrNeedInputs) {
+  EXPECT_THAT(message_of([&] { run(small({"attention=full"}), "full"); }),
+              HasSubstr("might see what it should predict"));
+  EXPECT_THAT(message_of([&] { run(small({"attention=document"}), "document"); }),
+              HasSubstr("needs the input 'doc'"));
+  EXPECT_FALSE(RunDirectory::is_run(at("full")));
+}
+
 TEST_F(Training, GoesOnForLonger) {
   run(small({"train.steps=4", "train.schedule=constant"}), "run");
   const TrainingResult more =
