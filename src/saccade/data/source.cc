@@ -56,7 +56,12 @@ Data open_task(const DataOptions& options, uint64_t seed, std::optional<Tokenize
   const DocumentEncoder encoder(require_tokenizer(std::move(tokenizer), options));
   Data data{.tokenizer = encoder.tokenizer(), .train = generated_dataset(task, encoder)};
   task.stream = "validation";
-  data.validation = generated_dataset(task, encoder);
+  data.validation_at = [task, encoder](int64_t length) {
+    GeneratedOptions other = task;
+    other.length = length;
+    return generated_dataset(other, encoder);
+  };
+  data.validation = data.validation_at(options.length);
   data.validation_texts = generated_texts(task, kValidationTexts);
   return data;
 }
@@ -112,6 +117,15 @@ DividedTexts divide_texts(const DataOptions& options) {
   return {.train = part(false), .validation = part(true)};
 }
 
+// Documents in rows of any length, in their order.
+std::function<std::shared_ptr<const Dataset>(int64_t)> rows_of(std::vector<TokenShard> shards,
+                                                               std::vector<DocumentRun> runs,
+                                                               std::string what) {
+  return [shards = std::move(shards), runs = std::move(runs), what = std::move(what)](int64_t length) {
+    return packed_dataset(shards, runs, length, {}, what);
+  };
+}
+
 Data open_texts(const DataOptions& options, uint64_t seed, std::optional<Tokenizer> tokenizer) {
   const DividedTexts texts = divide_texts(options);
   if (!tokenizer) tokenizer = learn_tokenizer(options.tokenizer, texts.train);
@@ -133,13 +147,14 @@ Data open_texts(const DataOptions& options, uint64_t seed, std::optional<Tokeniz
   };
   std::vector<TokenShard> train = shards_of(texts.train, false),
                           validation = shards_of(texts.validation, true);
-  std::vector<DocumentRun> train_runs = all_documents(train), validation_runs = all_documents(validation);
-  return {.tokenizer = encoder.tokenizer(),
-          .train = packed_dataset(std::move(train), std::move(train_runs), options.length, seed,
-                                  "the training text"),
-          .validation = packed_dataset(std::move(validation), std::move(validation_runs), options.length, {},
-                                       "the validation text"),
-          .validation_texts = some.take()};
+  std::vector<DocumentRun> train_runs = all_documents(train);
+  Data data{.tokenizer = encoder.tokenizer(),
+            .train = packed_dataset(std::move(train), std::move(train_runs), options.length, seed,
+                                    "the training text"),
+            .validation_at = rows_of(validation, all_documents(validation), "the validation text"),
+            .validation_texts = some.take()};
+  data.validation = data.validation_at(options.length);
+  return data;
 }
 
 std::vector<std::string> decode_some(const Tokenizer& tokenizer, const std::vector<TokenShard>& shards,
@@ -177,12 +192,14 @@ Data open_tokens(const DataOptions& options, uint64_t seed, std::optional<Tokeni
     runs = {.train = all_documents(files.shards), .validation = all_documents(held.shards)};
   }
   std::vector<std::string> texts = decode_some(tokenizer, held.shards, runs.validation);
-  return {.tokenizer = tokenizer,
-          .train = packed_dataset(std::move(files.shards), std::move(runs.train), options.length, seed,
-                                  "the training tokens"),
-          .validation = packed_dataset(std::move(held.shards), std::move(runs.validation), options.length, {},
-                                       "the validation tokens"),
-          .validation_texts = std::move(texts)};
+  Data data{
+      .tokenizer = tokenizer,
+      .train = packed_dataset(std::move(files.shards), std::move(runs.train), options.length, seed,
+                              "the training tokens"),
+      .validation_at = rows_of(std::move(held.shards), std::move(runs.validation), "the validation tokens"),
+      .validation_texts = std::move(texts)};
+  data.validation = data.validation_at(options.length);
+  return data;
 }
 
 }  // namespace

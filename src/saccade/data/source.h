@@ -1,6 +1,7 @@
 // Where training and validation sequences come from, as a person writes it in a recipe.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -33,6 +34,8 @@ struct DataOptions {
 struct Data {
   Tokenizer tokenizer;
   std::shared_ptr<const Dataset> train, validation;
+  /// The same validation documents in rows of another length. Throws Error when they do not fill one.
+  std::function<std::shared_ptr<const Dataset>(int64_t length)> validation_at;
   /// Validation as text for measures that need it (perplexity per word, corruption): some documents.
   std::vector<std::string> validation_texts;
 };

@@ -30,26 +30,24 @@ int64_t parameters_of(const Recipe& recipe) {
   return model->parameter_count();
 }
 
+int64_t length_at(const Recipe& recipe, double multiple) {
+  return static_cast<int64_t>(std::llround(static_cast<double>(recipe.data.length) * multiple));
+}
+
 void measure_lengths(const Recipe& recipe, const TrainingResult& result, const std::vector<double>& lengths,
                      Outcome& outcome) {
   Team alone;
   for (const double multiple : lengths) {
-    DataOptions data = recipe.data;
-    data.length = static_cast<int64_t>(std::llround(static_cast<double>(recipe.data.length) * multiple));
+    const int64_t length = length_at(recipe, multiple);
     double loss = kNone, answers = kNone;
-    if (!result.model->architecture().learned_positions ||
-        data.length <= result.model->architecture().context) {
+    if (!result.model->architecture().learned_positions || length <= result.model->architecture().context) {
       const auto sequences = std::max<int64_t>(
           4, static_cast<int64_t>(static_cast<double>(recipe.train.validation_sequences) / multiple));
-      const Data longer = open_data(data, recipe.seed, result.data->tokenizer);
-      if (longer.validation->size() > 0) {
-        const Validation found = validate(
-            result.model, *longer.validation,
-            {.sequences = sequences, .batch = 4, .separate_documents = recipe.train.separate_documents},
-            alone);
-        loss = found.loss();
-        if (found.answers > 0) answers = found.answer_accuracy();
-      }
+      const Validation found = validate(
+          result.model, *result.data->validation_at(length),
+          {.sequences = sequences, .batch = 4, .separate_documents = recipe.train.separate_documents}, alone);
+      loss = found.loss();
+      if (found.answers > 0) answers = found.answer_accuracy();
     }
     outcome.length_losses.push_back(loss);
     outcome.length_answers.push_back(answers);
@@ -219,6 +217,11 @@ Comparison compare(const Recipe& recipe, const std::vector<Variant>& variants,
     changed(recipe, variant.overrides)
         .formula();  // what is wrong with a late one is found before the first runs
   }
+  // So is data that do not fill the longest rows: afterwards would be too late.
+  const Data data = open_data(recipe.data, recipe.seed, existing_tokenizer(recipe.data));
+  for (const double multiple : options.lengths)
+    with_context(fmt::format("compare: at {} times the length", multiple),
+                 [&] { return data.validation_at(length_at(recipe, multiple)); });
   const auto total = static_cast<int64_t>(variants.size()) * options.runs;
   int64_t done = 0;
   // Seed by seed, so that whoever stops half-way has something to compare.

@@ -97,10 +97,6 @@ std::map<std::string, Tensor> Optimiser::state() const {
   return result;
 }
 
-int64_t Optimiser::steps() const {
-  return static_cast<int64_t>(groups_.front().parameters.front().count.item<float>());
-}
-
 void Optimiser::set_steps(int64_t steps) {
   for (Group& group : groups_)
     for (Parameter& parameter : group.parameters) parameter.count.fill_(static_cast<float>(steps));

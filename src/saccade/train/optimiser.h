@@ -29,7 +29,6 @@ class Optimiser {
 
   // All that it remembers, by names that hold for any model: for files. Loading fills these tensors.
   std::map<std::string, at::Tensor> state() const;
-  int64_t steps() const;
   void set_steps(int64_t steps);
 
   struct Parameter {

@@ -1,6 +1,7 @@
 // What the numbers of a recipe must fulfil, and the architecture that they describe.
 #include "saccade/train/recipe.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "saccade/base/error.h"
@@ -116,6 +117,24 @@ void Recipe::check() const {
   expect(data.length >= 1, "data.length", data.length, "1 or more");
   expect(sample.tokens >= 0, "sample.tokens", sample.tokens, "0 or more");
   expect(sample.temperature >= 0, "sample.temperature", sample.temperature, "0 or more");
+}
+
+bool may_change(std::string_view key) {
+  constexpr std::string_view kKeys[] = {"name",
+                                        "train.steps",
+                                        "train.lr",
+                                        "train.schedule",
+                                        "train.warmup",
+                                        "train.min_lr",
+                                        "train.validate_every",
+                                        "train.validation_sequences",
+                                        "train.patience",
+                                        "train.checkpoint_every",
+                                        "train.keep",
+                                        "train.diagnose_every",
+                                        "train.micro_batch",
+                                        "train.recompute"};
+  return key.starts_with("sample.") || std::ranges::find(kKeys, key) != std::end(kKeys);
 }
 
 Architecture architecture_of(const Recipe& recipe, int64_t tokenizer_size) {

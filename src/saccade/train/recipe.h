@@ -163,6 +163,10 @@ void visit_recipe(AnyRecipe& recipe, Visitor&& visitor) {
   visitor.group("sample", [&](auto& option) { visit_sample(recipe.sample, option); });
 }
 
+// Whether a training may go on with another value of this key ("train.steps"): all others would make another
+// training of it.
+bool may_change(std::string_view key);
+
 // What the model is made of, for a tokenizer of so many tokens. Throws Error for what a family cannot spell.
 Architecture architecture_of(const Recipe& recipe, int64_t tokenizer_size);
 

@@ -98,6 +98,15 @@ TEST(Recipe, PrintsWhatReadsBack) {
   EXPECT_EQ(again.name, recipe.name);
 }
 
+TEST(Recipe, KnowsWhatMayChange) {
+  int64_t changeable = 0;
+  for (const RecipeKey& key : recipe_keys()) changeable += may_change(key.key) ? 1 : 0;
+  EXPECT_EQ(changeable, 14 + 3);  // each name in the list is a key, and the three of the sample
+  for (const char* key :
+       {"seed", "model.width", "data.length", "train.batch", "train.beta2", "train.average"})
+    EXPECT_FALSE(may_change(key)) << key;
+}
+
 TEST(Recipe, DescribesAnArchitecture) {
   const Recipe recipe = parsed("", {"model.width=48", "model.heads=4", "model.kv_heads=2",
                                     "model.positions=none", "model.embedded_qkv=first"});

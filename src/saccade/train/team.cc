@@ -59,7 +59,6 @@ class MpiTeam final : public Team {
     size_t missing = 0;
     Tensor numbers;  // all gradients in a row
     MPI_Request request = MPI_REQUEST_NULL;
-    bool sent = false;
   };
 
   void take(size_t bucket, size_t place);
@@ -101,7 +100,6 @@ void MpiTeam::begin() {
   for (Bucket& bucket : buckets_) {
     bucket.arrived.assign(bucket.arrived.size(), false);
     bucket.missing = bucket.parameters.size();
-    bucket.sent = false;
   }
   next_ = 0;
   active_ = true;
@@ -133,7 +131,6 @@ void MpiTeam::take(size_t index, size_t place) {
 void MpiTeam::send_complete() {
   for (; next_ < buckets_.size() && buckets_[next_].missing == 0; ++next_) {
     Bucket& bucket = buckets_[next_];
-    bucket.sent = true;
     MPI_Iallreduce(MPI_IN_PLACE, bucket.numbers.data_ptr<float>(), static_cast<int>(bucket.numbers.numel()),
                    MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD, &bucket.request);
   }

@@ -95,31 +95,10 @@ class Trainer {
   bool stop_wanted_ = false, saved_ = false;
 };
 
-// Changing these would make another training of it.
 void require_same_training(const Recipe& stored, const Recipe& wanted, const fs::path& folder) {
-  const auto fixed = [](const Recipe& recipe) {
-    Recipe copy = recipe;
-    const TrainOptions defaults;
-    copy.train.steps = defaults.steps;
-    copy.train.lr = defaults.lr;
-    copy.train.schedule = defaults.schedule;
-    copy.train.warmup = defaults.warmup;
-    copy.train.min_lr = defaults.min_lr;
-    copy.train.validate_every = defaults.validate_every;
-    copy.train.validation_sequences = defaults.validation_sequences;
-    copy.train.patience = defaults.patience;
-    copy.train.checkpoint_every = defaults.checkpoint_every;
-    copy.train.keep = defaults.keep;
-    copy.train.diagnose_every = defaults.diagnose_every;
-    copy.train.micro_batch = defaults.micro_batch;
-    copy.train.recompute = defaults.recompute;
-    copy.sample = SampleOptions{};
-    copy.name = "";
-    return copy;
-  };
-  const std::vector<RecipeKey> before = recipe_values(fixed(stored)), after = recipe_values(fixed(wanted));
+  const std::vector<RecipeKey> before = recipe_values(stored), after = recipe_values(wanted);
   for (size_t index = 0; index < before.size(); ++index)
-    require(before[index].otherwise == after[index].otherwise,
+    require(before[index].otherwise == after[index].otherwise || may_change(before[index].key),
             "{}: this run has {} = {}, not {}; to go on it must stay the same", folder.string(),
             before[index].key, before[index].otherwise, after[index].otherwise);
 }
