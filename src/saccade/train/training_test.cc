@@ -117,6 +117,15 @@ TEST_F(Training, KeepsTheNewestAndTheBestCheckpoints) {
   EXPECT_EQ(loaded->parameter_count(), result.parameters);
 }
 
+TEST_F(Training, PruningSparesAnOldBest) {
+  RunDirectory folder(at("run"));
+  for (const int64_t step : {1, 2, 3, 4, 5}) folder.write_checkpoint(step, [](const fs::path&) {});
+  folder.set_best(2);
+  folder.prune(2);
+  EXPECT_THAT(folder.steps(), ElementsAre(2, 4, 5));
+  EXPECT_EQ(folder.best(), 2);
+}
+
 TEST_F(Training, RefusesWhatWouldDestroyOrMixRuns) {
   run(small({"train.steps=2"}), "run");
   EXPECT_THAT(message_of([&] { run(small(), "run"); }), HasSubstr("--resume goes on with it"));
