@@ -142,7 +142,10 @@ Tensor AttentionImpl::forward(const Tensor& query, const Tensor& key, const Tens
 AttentionResult AttentionImpl::run(const Tensor& query, const Tensor& key, const Tensor& value,
                                    const AttentionCall& call, KvCache* cache) {
   check_call(query, key, value, call, cache);
-  return attend(prepare(query, key, value, call, cache), call.need_weights);
+  const PairInputs inputs = prepare(query, key, value, call, cache);
+  AttentionResult result = attend(inputs, call.need_weights);
+  if (selector_) selector_->finished(inputs, result);
+  return result;
 }
 
 void AttentionImpl::check_call(const Tensor& query, const Tensor& key, const Tensor& value,
@@ -359,6 +362,7 @@ PairInputs AttentionImpl::prepare(const Tensor& query, const Tensor& key, const 
       cache->begin("mask", all_real(inputs.offset - inputs.first_key).unsqueeze(1).unsqueeze(-1));
     inputs.key_mask = remember("mask", mask.unsqueeze(1).unsqueeze(-1)).squeeze(1).squeeze(-1);
   }
+  if (selector_ && !inputs.lists) inputs.lists = selector_->select(inputs, cache);
   if (cache) cache->advance(key.size(2));
   return inputs;
 }

@@ -5,6 +5,7 @@
 #include <torch/nn/module.h>
 
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 
@@ -12,6 +13,7 @@
 #include "saccade/attention/host.h"
 #include "saccade/attention/reference.h"
 #include "saccade/attention/rotary.h"
+#include "saccade/attention/selector.h"
 #include "saccade/formula/formula.h"
 
 namespace saccade {
@@ -79,6 +81,9 @@ class AttentionImpl : public torch::nn::Module {
   const AttentionOptions& options() const { return options_; }
   PathChoice path() const { return choose_path(formula_, options_.path); }
   void set_path(Path path) { options_.path = path; }
+  // Lets a selector choose the keys of every call that brings no lists; null: all keys are looked at.
+  void set_selector(std::shared_ptr<Selector> selector) { selector_ = std::move(selector); }
+  const std::shared_ptr<Selector>& selector() const { return selector_; }
 
   // --- the two halves of a call, for whoever looks inside ---
 
@@ -102,6 +107,7 @@ class AttentionImpl : public torch::nn::Module {
   Formula formula_;
   AttentionOptions options_;
   std::map<std::string, HostExpression> hosts_;
+  std::shared_ptr<Selector> selector_;
 };
 TORCH_MODULE(Attention);
 

@@ -78,6 +78,7 @@ const BlockImpl::Apart& BlockImpl::apart() {
     apart_ = Apart{Attention(masked.formula, *attention), masked.input};
   }
   apart_->attention->set_path(attention->options().path);
+  apart_->attention->set_selector(attention->selector());
   return *apart_;
 }
 

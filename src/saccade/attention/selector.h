@@ -1,0 +1,24 @@
+// What chooses the keys of sparse attention. A selector sits between the two halves of a call: it sees the
+// finished queries and keys, and says which keys each tile of queries may look at.
+#pragma once
+
+#include <optional>
+
+#include "saccade/attention/cache.h"
+#include "saccade/attention/reference.h"
+
+namespace saccade {
+
+class Selector {
+ public:
+  virtual ~Selector() = default;
+
+  // The keys to look at; nothing: all of them. In decoding, `cache` already holds the new tokens' keys, which
+  // do not count as seen yet, and a selector may keep tracks of its own in it; otherwise it is null.
+  virtual std::optional<KeyLists> select(const PairInputs& inputs, KvCache* cache) = 0;
+
+  // Called with what came out, for selectors that only watch.
+  virtual void finished(const PairInputs&, const AttentionResult&) {}
+};
+
+}  // namespace saccade

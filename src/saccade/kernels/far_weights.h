@@ -1,0 +1,34 @@
+// The vector code of key selection: the exponentials of far keys' scores for up to four groups of queries at
+// once, and what is done with them.
+#pragma once
+
+#include <cstdint>
+
+namespace saccade::kernels {
+
+// Keys that are stored together, feature by feature: a whole number of vectors on any machine.
+inline constexpr int64_t kKeyBlock = 32;
+inline constexpr int64_t kGroupsAtOnce = 4;
+
+struct FarTask {
+  const float* groups;  // rows of rank + 1; the last number is added to all scores
+  int64_t rank;
+  const float* blocks;  // of keys, [rank + 1][kKeyBlock] each; the last row is added to the keys' scores
+  const float* near;    // per group
+  int64_t begin, end;   // keys
+  float* exponentials;  // [groups][stride]
+  int64_t stride;
+  float* sums;  // per group
+};
+
+// exp(group . key - near) of the keys in the range, and its sums.
+void weigh_far(const FarTask& task, int64_t groups);
+
+// total[j] += (factor * e[j])^2
+void add_squares(const float* e, float factor, int64_t begin, int64_t end, float* total);
+
+// The numbers of those in [begin, end) that reach the limit; returns how many. `out` has room for kKeyBlock
+// more than there are.
+int64_t passing(const float* total, float limit, int64_t begin, int64_t end, int32_t* out);
+
+}  // namespace saccade::kernels
