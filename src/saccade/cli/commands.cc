@@ -8,6 +8,7 @@ Work declare_check(CLI::App& app);
 Work declare_compare(CLI::App& app);
 Work declare_convert(CLI::App& app);
 Work declare_diagnose(CLI::App& app);
+Work declare_distill(CLI::App& app);
 Work declare_eval(CLI::App& app);
 Work declare_explain(CLI::App& app);
 Work declare_fetch(CLI::App& app);
@@ -35,6 +36,8 @@ std::span<const Command> commands() {
        "saccade eval smollm2 --data valid.txt --context 1024", declare_eval},
       {"diagnose", "Look inside a model: rank of tokens, attention weights, gradients, learned parameters",
        "saccade diagnose smollm2 --data valid.txt --out diagnosis/", declare_diagnose},
+      {"distill", "Make a model's attention sparse within a budget of divergence",
+       "saccade distill smollm2 --data valid.txt --kl 0.001 --out runs/sparse", declare_distill},
       {"bench", "Measure formulas beside torch's own attention", "saccade bench prior --length 512",
        declare_bench},
       {"fetch", "Bring published weights to this machine", "saccade fetch smollm2", declare_fetch},

@@ -2,6 +2,7 @@
 #include "saccade/generate/text_model.h"
 
 #include "saccade/base/error.h"
+#include "saccade/sparse/sparse_model.h"
 
 namespace saccade {
 namespace {
@@ -58,6 +59,13 @@ std::vector<int64_t> TextModel::end_ids() const {
 }
 
 TextModel load_text_model(const std::string& name_or_path) {
+  if (is_sparse_directory(name_or_path)) {
+    const SparseFiles files = load_sparse(name_or_path);
+    TextModel dense = with_context(name_or_path, [&] { return load_text_model(files.base); });
+    attach(dense.model, files.selectors);
+    dense.name = name_or_path;
+    return dense;
+  }
   const std::filesystem::path path = find_model(name_or_path);
   Transformer model = load_model(path);
   return {name_or_path, std::move(model), load_tokenizer(path)};

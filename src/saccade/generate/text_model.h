@@ -17,7 +17,8 @@ struct TextModel {
   std::vector<int64_t> end_ids() const;
 };
 
-// `name_or_path` as find_model understands it. Throws Error when files are missing or of an unknown kind.
+// `name_or_path` as find_model understands it, or the directory of a sparse model, which is that model with
+// its selectors. Throws Error when files are missing or of an unknown kind.
 TextModel load_text_model(const std::string& name_or_path);
 
 // The tokenizer of a model directory or GGUF file.

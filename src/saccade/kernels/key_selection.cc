@@ -89,7 +89,9 @@ class HeadSelection {
   float threshold_of(Range rows) const {
     const double middle =
         static_cast<double>(task_.shape.offset) + 0.5 * static_cast<double>(rows.begin + rows.end);
-    return static_cast<float>(task_.thresholds[head_] *
+    const auto range =
+        std::ranges::upper_bound(task_.ranges, static_cast<int64_t>(middle)) - task_.ranges.begin() - 1;
+    return static_cast<float>(task_.thresholds[head_ * std::ssize(task_.ranges) + range] *
                               std::pow(1024.0 / std::max(middle, 1.0), task_.length_power));
   }
 
@@ -257,6 +259,8 @@ void check(const SelectionTask& task) {
   invariant(task.query_tile % task.pool == 0 && task.pool % task.samples == 0,
             "select_keys: tiles are no whole number of groups, or groups of samples");
   invariant(task.counts || task.thresholds, "select_keys: neither thresholds nor counts");
+  invariant(!task.ranges.empty() && task.ranges[0] == 0 && std::ranges::is_sorted(task.ranges),
+            "select_keys: the ranges of positions do not rise from 0");
   invariant(task.shape.keys < std::numeric_limits<int32_t>::max(), "select_keys: too many keys");
 }
 

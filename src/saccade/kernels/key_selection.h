@@ -33,8 +33,9 @@ struct SelectionTask {
   const float* groups = nullptr;  // [batch, heads, groups, rank + 1], the last one is added to all scores
   const float* keys = nullptr;    // [batch, heads, keys, rank + 1], the last one is added to the key's scores
   const float* factors = nullptr;     // [heads]
-  const float* thresholds = nullptr;  // [heads], at a tile in the middle of which is position 1024
-  double length_power = 0.5;          // thresholds fall with this power of the position
+  const float* thresholds = nullptr;  // [heads, ranges], for a tile in the middle of which is position 1024
+  std::vector<int64_t> ranges = {0};  // where the ranges of positions begin that have their own thresholds
+  double length_power = 0.5;          // thresholds fall with this power of the position, too
   // Instead of thresholds: so many of the best far keys, rounded to key tiles, [heads]; null: thresholds.
   const int64_t* counts = nullptr;
 

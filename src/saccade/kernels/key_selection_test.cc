@@ -212,6 +212,22 @@ TEST(KeySelection, PaddingIsNeverWeighedAndCountsAreKept) {
   }
 }
 
+TEST(KeySelection, RangesOfPositionsHaveTheirOwnThresholds) {
+  Problem p{.shape = {.batch = 1, .heads = 2, .key_heads = 1, .queries = 128, .keys = 128}};
+  p.thresholds = {0.01F, kKeepAll, kKeepNone, 0.01F};
+  p.task.near = 8;
+  p.task.query_tile = 32;
+  p.task.ranges = {0, 64};
+  p.task.shape = p.shape;
+  fill(p, 6);
+  const SelectedKeys lists = select_keys(p.task);
+  const auto length = [&](size_t at) { return lists.starts[at + 1] - lists.starts[at]; };
+  EXPECT_LT(length(1), 64);              // by score
+  EXPECT_EQ(length(2), 96);              // all that the tile sees
+  EXPECT_EQ(length(5 + 1), 4 + 8 + 32);  // the always-kept ones
+  EXPECT_GT(length(5 + 3), 4 + 8 + 32);
+}
+
 TEST(KeySelection, HugeScoresDoNotOverflow) {
   Problem p{.shape = {.batch = 1, .heads = 1, .key_heads = 1, .queries = 128, .keys = 128}};
   p.thresholds = {0.5F};

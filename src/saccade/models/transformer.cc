@@ -258,7 +258,7 @@ Tensor TransformerImpl::forward(const ModelCall& call) {
     call.cache->real_tokens =
         call.cache->real_tokens.defined() ? call.cache->real_tokens + fresh : fresh.to(torch::kLong);
   }
-  if (!norm_.is_empty()) x = norm_->forward(x);
+  x = finish(x);
   if (call.hidden_states) call.hidden_states->push_back(x);
   return x;
 }

@@ -103,6 +103,10 @@ class TransformerImpl : public torch::nn::Module {
 
   // The last hidden states, [batch, tokens, width], after the last norm.
   at::Tensor forward(const ModelCall& call);
+  // What enters the first block, for whoever goes through the blocks one by one.
+  at::Tensor embed(const ModelCall& call);
+  // What forward does after the last block.
+  at::Tensor finish(const at::Tensor& x) { return norm_.is_empty() ? x : norm_->forward(x); }
   // Logits of a language or masked model from hidden states, [..., vocabulary].
   at::Tensor logits(const at::Tensor& hidden);
   // The matrix that makes logits, [vocabulary, width], for whoever never holds all logits at once.
@@ -131,8 +135,6 @@ class TransformerImpl : public torch::nn::Module {
   void keep_compact(const std::string& name, std::shared_ptr<CompactWeight> weight);
 
  private:
-  at::Tensor embed(const ModelCall& call);
-
   Architecture architecture_;
   Path path_ = Path::automatic;
   at::Tensor tokens_, positions_, types_;  // embeddings

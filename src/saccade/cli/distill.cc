@@ -1,0 +1,190 @@
+// `saccade distill`: makes a model's attention sparse within a budget. The work is done by the distill rung;
+// here are the options and what a person sees.
+#include <ATen/Parallel.h>
+
+#include <map>
+
+#include "saccade/base/error.h"
+#include "saccade/base/file.h"
+#include "saccade/base/log.h"
+#include "saccade/base/memory.h"
+#include "saccade/base/progress.h"
+#include "saccade/base/text.h"
+#include "saccade/cli/command.h"
+#include "saccade/cli/interrupt.h"
+#include "saccade/cli/output.h"
+#include "saccade/distill/distillation.h"
+#include "saccade/evaluate/perplexity.h"
+#include "saccade/generate/text_model.h"
+
+namespace saccade {
+namespace {
+
+constexpr size_t kLargestFile = size_t{1} << 40;
+
+struct Options {
+  std::string model, data, out;
+  DistillOptions distill;
+  int64_t context = 0;
+  bool resume = false, no_decoding = false, json = false;
+  int threads = 0;
+};
+
+const std::map<std::string, SelectorKind> kKinds = {{"gate", SelectorKind::gate},
+                                                    {"indexer", SelectorKind::indexer},
+                                                    {"span", SelectorKind::span},
+                                                    {"full_or_local", SelectorKind::full_or_local}};
+
+// A bar for each stage, and a line for what was found.
+class Display {
+ public:
+  void progress(std::string_view stage, int64_t done, int64_t total) {
+    if (stage != stage_) {
+      bar_.reset();
+      bar_.emplace(total, stage);
+      stage_ = stage;
+    }
+    bar_->update(done);
+  }
+  void event(const Json& event) {
+    if (!event.contains("try")) return;
+    bar_.reset();
+    stage_.clear();
+    log::info("{}, try {}: divergence {:.6f} at density {:.4f}{}", event["stage"].get<std::string>(),
+              event["try"].get<int64_t>(), event["divergence"].get<double>(), event["density"].get<double>(),
+              event["holds"].get<bool>() ? ", within the budget" : "");
+  }
+  void finish() { bar_.reset(); }
+
+ private:
+  std::string stage_;
+  std::optional<Progress> bar_;
+};
+
+void print_solution(const char* what, const Solution& solution) {
+  print("{:<12} density {:.4f}, divergence {:.6f} on held-out text\n", what, solution.density,
+        solution.divergence);
+  for (const RangeResult& range : solution.ranges)
+    print("{:<12} positions from {:>5}: density {:.4f}, divergence {:.6f}\n", "", range.begin, range.density,
+          range.divergence);
+}
+
+void print_result(const Options& options, const DistillResult& result) {
+  print_solution("tiles", result.solution);
+  if (result.decoding) print_solution("decoding", *result.decoding);
+  print("{:<12} {:.6f} on text that was learned from; the gap to held-out text is {:+.6f}\n", "learned",
+        result.learned_divergence, result.solution.divergence - result.learned_divergence);
+  print("{:<12} choosing takes {:.1f} % of dense attention's arithmetic at the longest window\n", "cost",
+        100 * result.selection_cost);
+  print("{:<12} {}\n", "time", clock_time(result.seconds));
+  if (!result.solution.found)
+    print("\nThe budget does not hold on held-out text with anything left out: all keys are looked at.\n");
+  else if (!result.solution.saves)
+    print("\nThe budget holds, but hardly anything can be left out within it: sparsity does not pay here.\n");
+  if (!options.out.empty()) print("\nwritten to {}\n", options.out);
+}
+
+ExitCode run(Options options) {
+  keep_freed_memory();
+  if (options.threads > 0) at::set_num_threads(options.threads);
+  Goal& goal = options.distill.goal;
+  require((goal.divergence > 0) != (goal.density > 0), "distill: give either --kl or --density");
+  options.distill.decoding = !options.no_decoding;
+  const std::string content = read_file(options.data, kLargestFile);
+  TextModel text_model = load_text_model(options.model);
+  const EncodedText text = encode_text(text_model.tokenizer, content, options.data);
+  if (options.context > 0) {
+    require(options.context % options.distill.selection.query_tile == 0,
+            "distill: a context of {}; expected a multiple of the query tile of {}", options.context,
+            options.distill.selection.query_tile);
+    options.distill.windows = {{.tokens = options.context, .learn = 24, .sense = 3, .hold_out = 4}};
+  }
+  watch_interrupts();
+  Display display;
+  const DistillResult result =
+      distill(text_model.model, text.ids, options.distill,
+              {.directory = options.out,
+               .base = options.model,
+               .resume = options.resume,
+               .on_event = [&](const Json& event) { display.event(event); },
+               .on_progress = [&](std::string_view stage, int64_t done,
+                                  int64_t total) { display.progress(stage, done, total); },
+               .stop = [] { return interrupt_wanted(); }});
+  display.finish();
+  if (result.stopped) {
+    log::warn("stopped; go on with --resume");
+    return ExitCode::interrupted;
+  }
+  if (options.json) {
+    Json json{{"model", options.model},
+              {"out", options.out},
+              {"options", to_json(options.distill)},
+              {"held_out", to_json(result.solution)},
+              {"learned_divergence", result.learned_divergence},
+              {"selection_cost", result.selection_cost},
+              {"seconds", result.seconds}};
+    if (result.decoding) json["decoding"] = to_json(*result.decoding);
+    print("{}\n", dump(json, 2));
+  } else {
+    print_result(options, result);
+  }
+  return result.solution.found ? ExitCode::success : ExitCode::check_failed;
+}
+
+}  // namespace
+
+Work declare_distill(CLI::App& app) {
+  const auto options = std::make_shared<Options>();
+  DistillOptions& distill = options->distill;
+  app.add_option("model", options->model, "A model's directory, GGUF file, name or run")
+      ->type_name("MODEL")
+      ->required();
+  app.add_option("--data", options->data, "A text to learn from; its last part is held out")
+      ->type_name("FILE")
+      ->required();
+  auto* kl = app.add_option("--kl", distill.goal.divergence,
+                            "Leave out as much as keeps the KL divergence per token below this")
+                 ->check(CLI::PositiveNumber);
+  app.add_option("--density", distill.goal.density, "Keep this share of the pairs, at the lowest divergence")
+      ->check(CLI::Range(1e-6, 1.0))
+      ->excludes(kl);
+  app.add_option("--out", options->out, "The folder to write; it then is a model")->type_name("DIR");
+  app.add_flag("--resume", options->resume, "Go on with an interrupted run in --out");
+  app.add_option("--selector", distill.kind,
+                 "gate (groups of queries), indexer (single queries), span or full_or_local (distance alone)")
+      ->transform(CLI::CheckedTransformer(kKinds));
+  app.add_option("--context", options->context,
+                 "Windows of so many tokens only; by default 1024 and 4096, as the model's context allows")
+      ->check(CLI::Range(int64_t{16}, int64_t{1} << 20));
+  distill.selection.visit([&](const std::string& name, int64_t& value, const char* meaning) {
+    std::string option = "--" + name;
+    std::ranges::replace(option, '_', '-');
+    app.add_option(option, value, fmt::format("Selection: {}", meaning))
+        ->check(CLI::NonNegativeNumber)
+        ->capture_default_str();
+  });
+  app.add_option("--rank", distill.scorer.rank, "Numbers that stand for a group of queries or a key")
+      ->check(CLI::Range(1, 1024))
+      ->capture_default_str();
+  app.add_option("--pool", distill.pool, "Queries of a group")
+      ->check(CLI::Range(1, 64))
+      ->capture_default_str();
+  app.add_option("--samples", distill.samples, "Queries of a group whose near keys are scored exactly")
+      ->check(CLI::Range(1, 64))
+      ->capture_default_str();
+  app.add_option("--steps", distill.scorer.steps, "Training steps of each layer")
+      ->check(CLI::Range(0, 1000000))
+      ->capture_default_str();
+  app.add_option("--rate", distill.scorer.rate, "Learning rate, relative to the size of what learns")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  app.add_flag("--no-decoding", options->no_decoding,
+               "Learn nothing for single queries: decoding looks at all keys");
+  app.add_option("--seed", distill.seed, "Seed of everything that is drawn")->capture_default_str();
+  app.add_option("--threads", options->threads, "Threads; torch's choice by default")
+      ->check(CLI::Range(1, 1024));
+  app.add_flag("--json", options->json, "Print JSON");
+  return [options] { return run(*options); };
+}
+
+}  // namespace saccade

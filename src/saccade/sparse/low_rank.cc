@@ -1,0 +1,234 @@
+// Products make the few numbers, the kernels do the rest; one new query is done in plain tensor operations,
+// since all keys' numbers lie ready in the cache.
+#include "saccade/sparse/low_rank.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "saccade/attention/raw_call.h"
+#include "saccade/attention/shapes.h"
+#include "saccade/base/error.h"
+#include "saccade/sparse/lists.h"
+
+namespace saccade {
+
+using at::Tensor;
+
+namespace {
+
+constexpr const char* kTrack = "selector";
+
+double scale_of(const Tensor& query) { return 1 / std::sqrt(static_cast<double>(query.size(3))); }
+
+kernels::Shape shape_of(const PairInputs& inputs) {
+  const Tensor &query = inputs.queries[0], &key = inputs.keys[0];
+  return {.batch = query.size(0),
+          .heads = query.size(1),
+          .key_heads = key.size(1),
+          .queries = query.size(2),
+          .keys = key.size(2),
+          .offset = inputs.offset,
+          .first_key = inputs.first_key};
+}
+
+}  // namespace
+
+Tensor LowRankScorer::group_numbers(const Tensor& query) const {
+  const int64_t groups = (query.size(2) + pool - 1) / pool;
+  Tensor features =
+      torch::empty({query.size(0), query.size(1), groups, LowRankScorer::features(pool, query.size(3))});
+  const kernels::Shape shape{.batch = query.size(0), .heads = query.size(1), .queries = query.size(2)};
+  kernels::pool_queries(shape, array_of(query), pool, scale_of(query), features.data_ptr<float>());
+  Tensor numbers = torch::matmul(features, torch::cat({query_map, query_bias.unsqueeze(-1)}, -1));
+  numbers.select(-1, rank()) += constant.view({-1, 1});
+  return numbers;
+}
+
+Tensor LowRankScorer::key_numbers(const Tensor& key) const {
+  const int64_t groups = heads() / key.size(1);
+  const Tensor map = torch::cat({key_map, key_bias.unsqueeze(-1)}, -1);  // [heads, head_dim, rank + 1]
+  if (groups == 1) return torch::matmul(key.to(torch::kFloat), map);
+  // One product for all heads that share a key head.
+  const Tensor joined = map.view({key.size(1), groups, key.size(3), -1}).transpose(1, 2).flatten(2);
+  return torch::matmul(key.to(torch::kFloat), joined)
+      .view({key.size(0), key.size(1), key.size(2), groups, rank() + 1})
+      .transpose(2, 3)
+      .flatten(1, 2)
+      .contiguous();
+}
+
+std::vector<std::pair<std::string, Tensor*>> LowRankScorer::named() {
+  return {{"query_map", &query_map},  {"query_bias", &query_bias}, {"key_map", &key_map},
+          {"key_bias", &key_bias},    {"constant", &constant},     {"log_factor", &log_factor},
+          {"thresholds", &thresholds}};
+}
+
+void LowRankScorer::check(std::string_view where) const {
+  require(pool >= 1 && samples >= 1 && pool % samples == 0,
+          "{}: groups of {} queries with {} samples; expected samples that divide the group", where, pool,
+          samples);
+  require(key_map.dim() == 3, "{}: the key map has shape {}; expected [heads, head_dim, rank]", where,
+          shape_text(key_map));
+  const int64_t heads = key_map.size(0), width = key_map.size(1), rank = key_map.size(2);
+  const auto expect = [&](const char* name, const Tensor& tensor, std::vector<int64_t> shape) {
+    require(tensor.sizes() == shape && tensor.scalar_type() == torch::kFloat,
+            "{}: {} has shape {} and dtype {}; expected {} of float", where, name, shape_text(tensor),
+            c10::toString(tensor.scalar_type()), fmt::join(shape, " x "));
+  };
+  expect("query_map", query_map, {heads, features(pool, width), rank});
+  expect("query_bias", query_bias, {heads, features(pool, width)});
+  expect("key_bias", key_bias, {heads, width});
+  expect("constant", constant, {heads});
+  expect("log_factor", log_factor, {heads});
+  require(thresholds.dim() == 2 && thresholds.size(0) == heads && thresholds.size(1) >= 1 &&
+              thresholds.scalar_type() == torch::kFloat,
+          "{}: thresholds of shape {}; expected [{}, ranges of positions] of float", where,
+          shape_text(thresholds), heads);
+}
+
+LowRankSelector::LowRankSelector(SelectionOptions options, bool causal, LowRankScorer scorer,
+                                 std::optional<LowRankScorer> single)
+    : SparseSelector(options, causal), scorer_(std::move(scorer)), single_(std::move(single)) {
+  scorer_.check("sparse");
+  require(options.query_tile % scorer_.pool == 0,
+          "sparse: tiles of {} queries are no whole number of groups of {}", options.query_tile,
+          scorer_.pool);
+  if (single_) {
+    single_->check("sparse, single queries");
+    require(single_->pool == 1, "sparse: single queries in groups of {}; expected 1", single_->pool);
+  }
+  require(scorer_.thresholds.size(1) == 1 || !single_ ||
+              single_->thresholds.size(1) == scorer_.thresholds.size(1),
+          "sparse: thresholds for {} ranges of positions, those of single queries for {}",
+          scorer_.thresholds.size(1), single_ ? single_->thresholds.size(1) : 0);
+}
+
+std::vector<std::pair<std::string, Tensor>> LowRankSelector::tensors() const {
+  std::vector<std::pair<std::string, Tensor>> result;
+  auto* self = const_cast<LowRankSelector*>(this);
+  for (const auto& [name, tensor] : self->scorer_.named()) result.emplace_back(name, *tensor);
+  if (single_)
+    for (const auto& [name, tensor] : self->single_->named()) result.emplace_back("single." + name, *tensor);
+  return result;
+}
+
+std::vector<double> LowRankSelector::settings() const {
+  // Thresholds of an estimate that is a share of the tile's weight, finely enough for each head to find its
+  // own.
+  std::vector<double> result{kernels::kKeepAll};
+  for (double threshold = 0.0006; threshold < 0.3; threshold *= 1.7) result.push_back(threshold);
+  result.push_back(kernels::kKeepNone);
+  return result;
+}
+
+void LowRankSelector::set(int64_t head, int64_t range, double setting) {
+  scorer_.thresholds[head][range] = setting;
+}
+
+void LowRankSelector::set_ranges(std::vector<int64_t> ranges) {
+  require(!ranges.empty() && ranges[0] == 0 && std::ranges::is_sorted(ranges),
+          "sparse: ranges of positions that begin at {}; expected rising numbers from 0",
+          fmt::join(ranges, ", "));
+  const auto count = std::ssize(ranges);
+  for (LowRankScorer* part : {&scorer_, single_ ? &*single_ : nullptr})
+    if (part && part->thresholds.size(1) != count)
+      part->thresholds = part->thresholds.select(1, 0).unsqueeze(1).repeat({1, count});
+  ranges_ = std::move(ranges);
+}
+
+double LowRankSelector::operations(int64_t tokens) const {
+  const auto n = static_cast<double>(tokens), heads = static_cast<double>(scorer_.heads());
+  const auto width = static_cast<double>(scorer_.key_map.size(1)),
+             rank = static_cast<double>(scorer_.rank() + 1);
+  const auto pool = static_cast<double>(scorer_.pool), samples = static_cast<double>(scorer_.samples);
+  const double pairs = causal() ? n * (n + 1) / 2 : n * n;
+  const auto always = static_cast<double>(options().sinks + (causal() ? 1 : 2) * options().near) +
+                      static_cast<double>(options().query_tile);
+  const double features = static_cast<double>(LowRankScorer::features(scorer_.pool, scorer_.key_map.size(1)));
+  return 2 * heads *
+         (pairs / pool * rank + n * width * rank + n / pool * features * rank +
+          n * samples / pool * std::min(always, n) * width);
+}
+
+std::optional<KeyLists> LowRankSelector::select(const PairInputs& inputs, KvCache* cache) {
+  torch::NoGradGuard no_gradient;
+  const Tensor query = inputs.queries[0].detach(), key = inputs.keys[0].detach();
+  require(scorer_.heads() == query.size(1), "sparse: scores for {} heads, the model has {}", scorer_.heads(),
+          query.size(1));
+  require(scorer_.key_map.size(1) == key.size(3),
+          "sparse: scores for vectors of {} numbers, the model's have {}", scorer_.key_map.size(1),
+          key.size(3));
+  Tensor remembered;
+  if (cache && single_) {
+    const int64_t fresh = query.size(2);
+    remembered = cache->append(kTrack, single_->key_numbers(key.narrow(2, key.size(2) - fresh, fresh)));
+  }
+  if (key.size(2) < options().min_keys) return std::nullopt;
+  if (query.size(2) == 1 && cache) {
+    if (!single_) return std::nullopt;
+    return select_single(inputs, remembered);
+  }
+  kernels::SelectionTask task{.shape = shape_of(inputs),
+                              .query = array_of(query),
+                              .key = array_of(key),
+                              .scale = scale_of(query),
+                              .causal = causal(),
+                              .query_tile = options().query_tile,
+                              .key_tile = options().key_tile,
+                              .pool = scorer_.pool,
+                              .samples = scorer_.samples,
+                              .sinks = options().sinks,
+                              .near = options().near,
+                              .rank = scorer_.rank(),
+                              .ranges = ranges_,
+                              .length_power = length_power};
+  const Tensor groups = scorer_.group_numbers(query).contiguous(),
+               keys = scorer_.key_numbers(key).contiguous();
+  const Tensor factors = scorer_.log_factor.exp().contiguous(), thresholds = scorer_.thresholds.contiguous();
+  const Tensor real = inputs.key_mask.defined() ? inputs.key_mask.to(torch::kByte).contiguous() : Tensor();
+  task.groups = groups.const_data_ptr<float>();
+  task.keys = keys.const_data_ptr<float>();
+  task.factors = factors.const_data_ptr<float>();
+  task.thresholds = thresholds.const_data_ptr<float>();
+  if (real.defined()) task.real = real.const_data_ptr<uint8_t>();
+  if (!counts.empty()) task.counts = counts.data();
+  return lists_of(task, kernels::select_keys(task));
+}
+
+KeyLists LowRankSelector::select_single(const PairInputs& inputs, const Tensor& key_numbers) const {
+  const Tensor query = inputs.queries[0].detach().to(torch::kFloat),
+               key = inputs.keys[0].detach().to(torch::kFloat);
+  const int64_t batch = query.size(0), heads = query.size(1), keys = key.size(2), group = heads / key.size(1);
+  const int64_t position = inputs.offset,
+                sinks = std::clamp<int64_t>(options().sinks - inputs.first_key, 0, keys);
+  const int64_t near = std::max(sinks, keys - 1 - options().near);
+  Tensor numbers = single_->group_numbers(query);                    // [batch, heads, 1, rank + 1]
+  const Tensor added = numbers.select(-1, single_->rank()).clone();  // [batch, heads, 1]
+  numbers.select(-1, single_->rank()).fill_(1);
+  Tensor scores =
+      torch::matmul(numbers, key_numbers.transpose(2, 3)).squeeze(2) + added;  // [batch, heads, keys]
+  // Exact scores of what is kept anyway.
+  const Tensor kept_keys = torch::cat({key.narrow(2, 0, sinks), key.narrow(2, near, keys - near)}, 2);
+  Tensor exact =
+      torch::matmul(query.view({batch, key.size(1), group, -1}) * scale_of(query), kept_keys.transpose(2, 3))
+          .view({batch, heads, -1});
+  if (inputs.key_mask.defined()) {
+    const Tensor padding = inputs.key_mask.logical_not().unsqueeze(1);
+    scores.masked_fill_(padding, -INFINITY);
+    exact.masked_fill_(torch::cat({padding.narrow(2, 0, sinks), padding.narrow(2, near, keys - near)}, 2),
+                       -INFINITY);
+  }
+  Tensor weights = (scores - exact.logsumexp(-1, true)).clamp_max_(60).exp_();
+  weights.narrow(2, 0, sinks).zero_();
+  weights.narrow(2, near, keys - near).zero_();
+  weights = weights / (weights.sum(-1, true) + 1) * single_->log_factor.exp().unsqueeze(-1);
+  const double fall =
+      std::pow(1024.0 / std::max<double>(1, static_cast<double>(position) + 0.5), length_power);
+  const auto range = std::ranges::upper_bound(ranges_, position) - ranges_.begin() - 1;
+  Tensor keep = weights >= (single_->thresholds.select(1, range) * fall).unsqueeze(-1);
+  keep.narrow(2, 0, sinks).fill_(true);
+  keep.narrow(2, near, keys - near).fill_(true);
+  return lists_of(keep.unsqueeze(2), 1);
+}
+
+}  // namespace saccade
