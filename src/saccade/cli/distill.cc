@@ -13,9 +13,12 @@
 #include "saccade/cli/command.h"
 #include "saccade/cli/interrupt.h"
 #include "saccade/cli/output.h"
+#include "saccade/distill/attention_time.h"
 #include "saccade/distill/distillation.h"
+#include "saccade/distill/frontier.h"
 #include "saccade/evaluate/perplexity.h"
 #include "saccade/generate/text_model.h"
+#include "saccade/report/chart.h"
 
 namespace saccade {
 namespace {
@@ -26,7 +29,7 @@ struct Options {
   std::string model, data, out;
   DistillOptions distill;
   int64_t context = 0;
-  bool resume = false, no_decoding = false, json = false;
+  bool resume = false, no_decoding = false, frontier = false, json = false;
   int threads = 0;
 };
 
@@ -76,6 +79,11 @@ void print_result(const Options& options, const DistillResult& result) {
         result.learned_divergence, result.solution.divergence - result.learned_divergence);
   print("{:<12} choosing takes {:.1f} % of dense attention's arithmetic at the longest window\n", "cost",
         100 * result.selection_cost);
+  for (const AttentionTime& time : result.times)
+    print("{:<12} {:>5} tokens: {:.2f} times as fast as dense attention, choosing included\n", "speed",
+          time.tokens, time.dense / time.sparse);
+  if (!result.times.empty())
+    print("{:<12} with fewer than {} keys all are looked at\n", "", result.selectors[0]->options().min_keys);
   print("{:<12} {}\n", "time", clock_time(result.seconds));
   if (!result.solution.found)
     print("\nThe budget does not hold on held-out text with anything left out: all keys are looked at.\n");
@@ -84,11 +92,80 @@ void print_result(const Options& options, const DistillResult& result) {
   if (!options.out.empty()) print("\nwritten to {}\n", options.out);
 }
 
+// Both axes are logarithms: what matters spans orders of magnitude.
+std::string frontier_chart(const Frontier& frontier, const std::string& model) {
+  LineChart chart{.title = "Divergence against density",
+                  .subtitle = fmt::format("{}, windows of {} tokens, held-out text", model, frontier.tokens),
+                  .x_label = "density (share of pairs that is kept)",
+                  .y_label = "divergence per token (nats)",
+                  .log_x = true,
+                  .log_y = true};
+  for (const FrontierCurve& curve : frontier.curves) {
+    Series series{.name = curve.name, .markers = true};
+    for (const FrontierPoint& at : curve.points) {
+      if (at.divergence <= 0) continue;
+      series.x.push_back(at.density);
+      series.y.push_back(at.divergence);
+    }
+    chart.series.push_back(std::move(series));
+  }
+  return to_svg(chart);
+}
+
+void print_frontier(const Frontier& frontier, const std::vector<double>& goals) {
+  std::vector<std::string> header{"selector"};
+  for (const double goal : goals) header.push_back(fmt::format("KL {:g}", goal));
+  header.emplace_back("what it keeps");
+  Table table(header);
+  for (const FrontierCurve& curve : frontier.curves) {
+    std::vector<std::string> row{curve.name};
+    for (const double goal : goals) {
+      const std::optional<double> density = curve.density_at(goal);
+      row.push_back(density ? fmt::format("{:.3f}", *density) : "-");
+    }
+    row.push_back(curve.meaning);
+    table.add(row);
+  }
+  print("density at which each reaches a divergence, windows of {} tokens of held-out text\n\n{}",
+        frontier.tokens, table.print());
+  if (!frontier.decomposition) return;
+  const Decomposition& parts = *frontier.decomposition;
+  print(
+      "\nat density {:.3f} the divergence is {:.6f}:\n"
+      "  {:.6f} even if the true weights chose for each query\n"
+      "  {:+.6f} by one list for a tile of queries\n"
+      "  {:+.6f} by mistakes of the learned scores\n"
+      "  {:+.6f} by weighing near keys for some queries only\n",
+      parts.density, parts.best + parts.granularity + parts.mistakes + parts.approximation, parts.best,
+      parts.granularity, parts.mistakes, parts.approximation);
+}
+
+ExitCode run_frontier(const Options& options, const TextModel& text_model, const TokenIds& ids,
+                      DistillRun run, Display& display) {
+  FrontierOptions frontier_options{.distill = options.distill};
+  if (frontier_options.distill.goal.divergence == 0) frontier_options.distill.goal.divergence = 0.001;
+  run.directory.clear();
+  const Frontier frontier = measure_frontier(text_model.model, ids, frontier_options, run);
+  display.finish();
+  if (!options.out.empty()) {
+    make_directories(options.out);
+    write_atomic(std::filesystem::path(options.out) / "frontier.json", dump(to_json(frontier), 2) + "\n");
+    write_atomic(std::filesystem::path(options.out) / "frontier.svg",
+                 frontier_chart(frontier, options.model));
+  }
+  if (options.json)
+    print("{}\n", dump(to_json(frontier), 2));
+  else
+    print_frontier(frontier, frontier_options.goals);
+  return ExitCode::success;
+}
+
 ExitCode run(Options options) {
   keep_freed_memory();
   if (options.threads > 0) at::set_num_threads(options.threads);
   Goal& goal = options.distill.goal;
-  require((goal.divergence > 0) != (goal.density > 0), "distill: give either --kl or --density");
+  require(options.frontier || (goal.divergence > 0) != (goal.density > 0),
+          "distill: give either --kl or --density");
   options.distill.decoding = !options.no_decoding;
   const std::string content = read_file(options.data, kLargestFile);
   TextModel text_model = load_text_model(options.model);
@@ -101,15 +178,15 @@ ExitCode run(Options options) {
   }
   watch_interrupts();
   Display display;
-  const DistillResult result =
-      distill(text_model.model, text.ids, options.distill,
-              {.directory = options.out,
-               .base = options.model,
-               .resume = options.resume,
-               .on_event = [&](const Json& event) { display.event(event); },
-               .on_progress = [&](std::string_view stage, int64_t done,
-                                  int64_t total) { display.progress(stage, done, total); },
-               .stop = [] { return interrupt_wanted(); }});
+  const DistillRun events{.directory = options.out,
+                          .base = options.model,
+                          .resume = options.resume,
+                          .on_event = [&](const Json& event) { display.event(event); },
+                          .on_progress = [&](std::string_view stage, int64_t done,
+                                             int64_t total) { display.progress(stage, done, total); },
+                          .stop = [] { return interrupt_wanted(); }};
+  if (options.frontier) return run_frontier(options, text_model, text.ids, events, display);
+  const DistillResult result = distill(text_model.model, text.ids, options.distill, events);
   display.finish();
   if (result.stopped) {
     log::warn("stopped; go on with --resume");
@@ -149,6 +226,8 @@ Work declare_distill(CLI::App& app) {
       ->check(CLI::Range(1e-6, 1.0))
       ->excludes(kl);
   app.add_option("--out", options->out, "The folder to write; it then is a model")->type_name("DIR");
+  app.add_flag("--frontier", options->frontier,
+               "Measure divergence against density for learned and other selectors instead");
   app.add_flag("--resume", options->resume, "Go on with an interrupted run in --out");
   app.add_option("--selector", distill.kind,
                  "gate (groups of queries), indexer (single queries), span or full_or_local (distance alone)")

@@ -46,7 +46,8 @@ HeadChoices HeadChoices::refined(int64_t between) const {
   const auto add = [&](double setting, double share, double price) {
     result.settings.push_back(setting);
     result.density.push_back(share);
-    result.cost.push_back(price);
+    // Rounding must not make fewer keys cheaper.
+    result.cost.push_back(result.cost.empty() ? price : std::max(price, result.cost.back()));
   };
   double highest = 0;
   std::vector<double> rising;

@@ -278,6 +278,15 @@ DistillResult distill(Transformer model, const TokenIds& text, const DistillOpti
   result.learned_divergence = measure_held_out(model, result.selectors, learned, learned_dense).divergence;
   result.selection_cost =
       selection_cost(result.selectors, model->architecture(), options.windows.back().tokens);
+  if (options.longest > 0) {
+    result.times = set_crossover(model, result.selectors, text,
+                                 std::min(options.longest, model->architecture().context));
+    for (const AttentionTime& time : result.times) {
+      Json line = to_json(time);
+      line["stage"] = "speed";
+      tell(run, line);
+    }
+  }
   attach(model, result.selectors);
   result.seconds = meter.seconds();
   Json notes{{"goal", {{"kl", options.goal.divergence}, {"density", options.goal.density}}},

@@ -8,6 +8,7 @@
 
 #include <filesystem>
 
+#include "saccade/distill/attention_time.h"
 #include "saccade/distill/scorer_training.h"
 #include "saccade/distill/solver.h"
 #include "saccade/distill/texts.h"
@@ -26,6 +27,8 @@ struct DistillOptions {
   ScorerTraining single{.rank = 8, .rate = 0.03};  // for decoding
   bool decoding = true;
   int64_t draws = 3;
+  int64_t longest =
+      8192;  // up to which the crossover is looked for, within the model's context; 0: it is not
   uint64_t seed = 1;
 };
 
@@ -47,8 +50,9 @@ struct DistillResult {
   Selectors selectors;
   Solution solution;
   std::optional<Solution> decoding;
-  double learned_divergence = 0;  // on texts that were learned from, beside held-out ones
-  double selection_cost = 0;      // share of dense attention's arithmetic, at the longest window
+  double learned_divergence = 0;     // on texts that were learned from, beside held-out ones
+  double selection_cost = 0;         // share of dense attention's arithmetic, at the longest window
+  std::vector<AttentionTime> times;  // by length; see set_crossover
   double seconds = 0;
 };
 

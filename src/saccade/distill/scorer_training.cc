@@ -160,6 +160,13 @@ double scorer_loss(const LowRankScorer& scorer, const Lesson& lesson) {
   return loss_of(estimate(scorer, lesson), lesson);
 }
 
+std::map<std::string, Tensor> scorer_gradients(const LowRankScorer& scorer, const Lesson& lesson) {
+  torch::NoGradGuard no_gradient;
+  Gradients gradients;
+  add_gradients(lesson, estimate(scorer, lesson), 1, gradients);
+  return gradients;
+}
+
 TrainedScorer train_scorer(LowRankScorer& scorer, std::span<const Lesson> lessons,
                            const ScorerTraining& options) {
   torch::NoGradGuard no_gradient;

@@ -2,6 +2,9 @@
 // model: a layer learns from its own lessons.
 #pragma once
 
+#include <map>
+#include <span>
+
 #include "saccade/distill/lessons.h"
 #include "saccade/sparse/low_rank.h"
 
@@ -23,6 +26,9 @@ LowRankScorer starting_scorer(std::span<const PairInputs> texts, int64_t rank, i
 // The estimates of a lesson are off by so much: the sum over far keys of y - t log y, less what a perfect
 // estimate has, for an average group and head.
 double scorer_loss(const LowRankScorer& scorer, const Lesson& lesson);
+
+// The gradient of the sum of all heads' losses, by the names that LowRankScorer gives its tensors.
+std::map<std::string, at::Tensor> scorer_gradients(const LowRankScorer& scorer, const Lesson& lesson);
 
 // Trains in place; returns the mean losses of the first and the last tenth of the steps.
 struct TrainedScorer {

@@ -66,7 +66,23 @@ std::vector<HeadChoices> choices_of(const Sensitivity& sensitivity, int64_t rang
   return result;
 }
 
+// The heads' settings in one range.
+void apply(const Selectors& selectors, const std::vector<HeadChoices>& choices, int64_t range,
+           const Allocation& allocation) {
+  const size_t heads = choices.size() / selectors.size();
+  for (size_t index = 0; index < choices.size(); ++index)
+    selectors[index / heads]->set(static_cast<int64_t>(index % heads), range,
+                                  choices[index].settings[allocation.chosen[index]]);
+}
+
 }  // namespace
+
+void set_by_estimate(const Selectors& selectors, const Sensitivity& sensitivity, double divergence) {
+  for (int64_t range = 0; range < sensitivity.cost.size(1); ++range) {
+    const std::vector<HeadChoices> choices = choices_of(sensitivity, range);
+    apply(selectors, choices, range, allocate_cost(choices, divergence * kFirstShare));
+  }
+}
 
 HeldOut measure_held_out(Transformer model, const Selectors& selectors, std::span<const TokenIds> texts,
                          std::span<const Tensor> dense_hidden) {
@@ -118,14 +134,6 @@ Solution solve(Transformer model, const Selectors& selectors, const Sensitivity&
   const auto ranges = static_cast<int64_t>(selectors[0]->ranges().size());
   std::vector<std::vector<HeadChoices>> choices;
   for (int64_t range = 0; range < ranges; ++range) choices.push_back(choices_of(sensitivity, range));
-  const int64_t heads = sensitivity.cost.size(3);
-  const auto apply = [&](int64_t range, const Allocation& allocation) {
-    for (size_t index = 0; index < allocation.chosen.size(); ++index) {
-      const auto at = static_cast<int64_t>(index);
-      selectors[index / static_cast<size_t>(heads)]->set(
-          at % heads, range, choices[static_cast<size_t>(range)][index].settings[allocation.chosen[index]]);
-    }
-  };
   const double target = goal.divergence * options.share_of_budget;
   std::vector<double> shares(static_cast<size_t>(ranges), kFirstShare),
       density(static_cast<size_t>(ranges), goal.density);
@@ -137,7 +145,7 @@ Solution solve(Transformer model, const Selectors& selectors, const Sensitivity&
       const auto at = static_cast<size_t>(range);
       allocations.push_back(by_divergence ? allocate_cost(choices[at], target * shares[at])
                                           : allocate_density(choices[at], density[at]));
-      apply(range, allocations.back());
+      apply(selectors, choices[at], range, allocations.back());
     }
     const HeldOut measured = measure_held_out(model, selectors, held_out, dense_hidden);
     bool holds = true, close = true;
@@ -183,7 +191,7 @@ Solution solve(Transformer model, const Selectors& selectors, const Sensitivity&
   }
   for (int64_t range = 0; range < ranges; ++range) {
     const Allocation& allocation = best_allocations[static_cast<size_t>(range)];
-    apply(range, allocation);
+    apply(selectors, choices[static_cast<size_t>(range)], range, allocation);
     for (const size_t chosen : allocation.chosen) best.dense_heads += chosen == 0 ? 1 : 0;
   }
   if (!best.found) {

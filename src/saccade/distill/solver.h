@@ -42,6 +42,10 @@ struct HeldOut {
 HeldOut measure_held_out(Transformer model, const Selectors& selectors, std::span<const TokenIds> texts,
                          std::span<const at::Tensor> dense_hidden);
 
+// Sets every head by the estimate alone: about so much divergence in each range, give or take a factor of
+// two.
+void set_by_estimate(const Selectors& selectors, const Sensitivity& sensitivity, double divergence);
+
 // Leaves the selectors set to the solution.
 Solution solve(Transformer model, const Selectors& selectors, const Sensitivity& sensitivity,
                const Goal& goal, std::span<const TokenIds> held_out, std::span<const at::Tensor> dense_hidden,

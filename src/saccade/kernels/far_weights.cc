@@ -93,11 +93,72 @@ void weigh_far_impl(const FarTask& task, int64_t groups) {
   }
 }
 
-void add_squares_impl(const float* HWY_RESTRICT e, float factor, int64_t begin, int64_t end,
-                      float* HWY_RESTRICT total) {
-  for (int64_t j = begin; j < end; ++j) {
-    const float y = e[j] * factor;
-    total[j] += y * y;
+template <int Groups>
+HWY_INLINE void add_group_squares(const float* HWY_RESTRICT e, int64_t stride, const float* factors,
+                                  int64_t begin, int64_t end, float* HWY_RESTRICT total) {
+  const hn::CappedTag<float, kKeyBlock> d;
+  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
+  int64_t j = begin;
+  for (; j + lanes <= end; j += lanes) {
+    auto sum = hn::LoadU(d, total + j);
+#pragma GCC unroll 4
+    for (int g = 0; g < Groups; ++g) {
+      const auto y = hn::Mul(hn::LoadU(d, e + g * stride + j), hn::Set(d, factors[g]));
+      sum = hn::MulAdd(y, y, sum);
+    }
+    hn::StoreU(sum, d, total + j);
+  }
+  for (; j < end; ++j)
+    for (int g = 0; g < Groups; ++g) {
+      const float y = e[g * stride + j] * factors[g];
+      total[j] += y * y;
+    }
+}
+
+void add_squares_impl(const float* e, int64_t stride, const float* factors, int64_t groups, int64_t begin,
+                      int64_t end, float* total) {
+  switch (groups) {
+    case 1:
+      return add_group_squares<1>(e, stride, factors, begin, end, total);
+    case 2:
+      return add_group_squares<2>(e, stride, factors, begin, end, total);
+    case 3:
+      return add_group_squares<3>(e, stride, factors, begin, end, total);
+    default:
+      return add_group_squares<4>(e, stride, factors, begin, end, total);
+  }
+}
+
+void pool_rows_impl(const float* rows, int64_t stride, int64_t count, int64_t width, float scale,
+                    float* out) {
+  const hn::CappedTag<float, kKeyBlock> d;
+  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
+  const auto factor = hn::Set(d, scale), share = hn::Set(d, 1.0F / static_cast<float>(count));
+  int64_t k = 0;
+  for (; k + lanes <= width; k += lanes) {
+    auto sum = hn::Mul(hn::LoadU(d, rows + k), factor);
+    auto largest = sum, smallest = sum;
+    for (int64_t row = 1; row < count; ++row) {
+      const auto value = hn::Mul(hn::LoadU(d, rows + row * stride + k), factor);
+      sum = hn::Add(sum, value);
+      largest = hn::Max(largest, value);
+      smallest = hn::Min(smallest, value);
+    }
+    hn::StoreU(hn::Mul(sum, share), d, out + k);
+    hn::StoreU(largest, d, out + width + k);
+    hn::StoreU(smallest, d, out + 2 * width + k);
+  }
+  for (; k < width; ++k) {
+    float sum = 0, largest = rows[k] * scale, smallest = largest;
+    for (int64_t row = 0; row < count; ++row) {
+      const float value = rows[row * stride + k] * scale;
+      sum += value;
+      largest = value > largest ? value : largest;
+      smallest = value < smallest ? value : smallest;
+    }
+    out[k] = sum / static_cast<float>(count);
+    out[width + k] = largest;
+    out[2 * width + k] = smallest;
   }
 }
 
@@ -126,6 +187,7 @@ namespace saccade::kernels {
 
 HWY_EXPORT(weigh_far_impl);
 HWY_EXPORT(add_squares_impl);
+HWY_EXPORT(pool_rows_impl);
 HWY_EXPORT(passing_impl);
 
 void weigh_far(const FarTask& task, int64_t groups) {
@@ -133,9 +195,15 @@ void weigh_far(const FarTask& task, int64_t groups) {
   HWY_DYNAMIC_DISPATCH(weigh_far_impl)(task, groups);
 }
 
-void add_squares(const float* e, float factor, int64_t begin, int64_t end, float* total) {
+void add_squares(const float* e, int64_t stride, const float* factors, int64_t groups, int64_t begin,
+                 int64_t end, float* total) {
   choose_target();
-  HWY_DYNAMIC_DISPATCH(add_squares_impl)(e, factor, begin, end, total);
+  HWY_DYNAMIC_DISPATCH(add_squares_impl)(e, stride, factors, groups, begin, end, total);
+}
+
+void pool_rows(const float* rows, int64_t stride, int64_t count, int64_t width, float scale, float* out) {
+  choose_target();
+  HWY_DYNAMIC_DISPATCH(pool_rows_impl)(rows, stride, count, width, scale, out);
 }
 
 int64_t passing(const float* total, float limit, int64_t begin, int64_t end, int32_t* out) {

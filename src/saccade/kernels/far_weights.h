@@ -24,8 +24,12 @@ struct FarTask {
 // exp(group . key - near) of the keys in the range, and its sums.
 void weigh_far(const FarTask& task, int64_t groups);
 
-// total[j] += (factor * e[j])^2
-void add_squares(const float* e, float factor, int64_t begin, int64_t end, float* total);
+// total[j] += the sum over groups of (factors[g] * e[g][j])^2, for at most kGroupsAtOnce groups.
+void add_squares(const float* e, int64_t stride, const float* factors, int64_t groups, int64_t begin,
+                 int64_t end, float* total);
+
+// Mean, largest and smallest of `count` rows, [3][width], all times `scale`; of rows that are `stride` apart.
+void pool_rows(const float* rows, int64_t stride, int64_t count, int64_t width, float scale, float* out);
 
 // The numbers of those in [begin, end) that reach the limit; returns how many. `out` has room for kKeyBlock
 // more than there are.

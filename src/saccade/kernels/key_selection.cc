@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <memory>
 #include <numeric>
 
 #include "saccade/base/error.h"
@@ -104,8 +105,11 @@ class HeadSelection {
     if (keys.empty()) return;
     scratch_.chosen.resize(static_cast<size_t>(keys.size() + kKeyBlock));
     const int64_t count = passing(scratch_.total.data(), limit, keys.begin, keys.end, scratch_.chosen.data());
-    for (int64_t i = 0; i < count; ++i)
-      list.push_back(static_cast<int32_t>(scratch_.chosen[static_cast<size_t>(i)] / task_.key_tile));
+    const auto first = scratch_.chosen.begin();
+    if (task_.key_tile > 1)
+      std::transform(first, first + count, first,
+                     [&](int32_t key) { return static_cast<int32_t>(key / task_.key_tile); });
+    list.insert(list.end(), first, first + count);
   }
 
   // Sums over whole key tiles, at the place of each one's first key; the others can no longer pass.
@@ -151,10 +155,12 @@ class HeadSelection {
                   count);
         for (int64_t group = 0; group < count; ++group) sums[group] += part[group];
       }
+      float factors[kGroupsAtOnce];
+      for (int64_t group = 0; group < count; ++group)
+        factors[group] = task_.factors[head_] / (1.0F + sums[group]);
       for (const Range far : {before, after})
-        for (int64_t group = 0; group < count; ++group)
-          add_squares(scratch_.exponentials.data() + group * stride,
-                      task_.factors[head_] / (1.0F + sums[group]), far.begin, far.end, scratch_.total.data());
+        add_squares(scratch_.exponentials.data(), stride, factors, count, far.begin, far.end,
+                    scratch_.total.data());
     }
   }
 
@@ -272,20 +278,21 @@ SelectedKeys select_keys(const SelectionTask& task) {
   const int64_t tiles = task.tiles(), heads = shape.batch * shape.heads;
   const int64_t block_floats = round_up(shape.keys, kKeyBlock) * (task.rank + 1);
   std::vector<std::vector<int32_t>> lists(static_cast<size_t>(heads * tiles));
-  std::vector<float> blocks(static_cast<size_t>(shape.heads * block_floats));
+  const auto blocks =
+      std::make_unique_for_overwrite<float[]>(static_cast<size_t>(shape.heads * block_floats));
   for (int64_t batch = 0; batch < shape.batch; ++batch) {
 #pragma omp parallel
     {
 #pragma omp for
       for (int64_t head = 0; head < shape.heads; ++head)
-        pack_blocks(task, batch, head, blocks.data() + head * block_floats);
+        pack_blocks(task, batch, head, blocks.get() + head * block_floats);
       Scratch scratch;
 #pragma omp for schedule(dynamic)
       for (int64_t index = 0; index < shape.heads * tiles; ++index) {
         // Later tiles have more keys before them; the long ones come first, so that no thread waits at the
         // end.
         const int64_t head = index % shape.heads, tile = tiles - 1 - index / shape.heads;
-        HeadSelection selection(task, blocks.data() + head * block_floats, batch, head, scratch);
+        HeadSelection selection(task, blocks.get() + head * block_floats, batch, head, scratch);
         lists[static_cast<size_t>((batch * shape.heads + head) * tiles + tile)] = selection.list(tile);
       }
     }
@@ -318,21 +325,20 @@ void pool_queries(const Shape& shape, const Array& query, int64_t pool, double s
       const int64_t group = index % groups, head = index / groups % shape.heads,
                     batch = index / groups / shape.heads;
       const Range tokens{group * pool, std::min((group + 1) * pool, shape.queries)};
-      load_rows<float>(query, batch, head, tokens, nullptr, rows.data(), stride);
-      float *mean = out + index * features, *largest = mean + width, *smallest = largest + width;
-      const auto factor = static_cast<float>(scale);
-      for (int64_t k = 0; k < width; ++k) mean[k] = rows[static_cast<size_t>(k)] * factor;
-      if (pool == 1) continue;
-      std::copy_n(mean, width, largest);
-      std::copy_n(mean, width, smallest);
-      for (int64_t row = 1; row < tokens.size(); ++row)
-        for (int64_t k = 0; k < width; ++k) {
-          const float value = rows[static_cast<size_t>(row * stride + k)] * factor;
-          mean[k] += value;
-          largest[k] = std::max(largest[k], value);
-          smallest[k] = std::min(smallest[k], value);
-        }
-      for (int64_t k = 0; k < width; ++k) mean[k] /= static_cast<float>(tokens.size());
+      const float* source = rows.data();
+      int64_t source_stride = stride;
+      if (in_place<float>(query)) {
+        source = reinterpret_cast<const float*>(row_address(query, batch, head, tokens.begin));
+        source_stride = query.token_stride;
+      } else {
+        load_rows<float>(query, batch, head, tokens, nullptr, rows.data(), stride);
+      }
+      if (pool > 1) {
+        pool_rows(source, source_stride, tokens.size(), width, static_cast<float>(scale),
+                  out + index * features);
+        continue;
+      }
+      for (int64_t k = 0; k < width; ++k) out[index * features + k] = source[k] * static_cast<float>(scale);
     }
   }
 }

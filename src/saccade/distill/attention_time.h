@@ -1,0 +1,30 @@
+// How long the attention of a model takes on a real text, dense and sparse, layer after layer, and from which
+// length on choosing keys pays.
+#pragma once
+
+#include "saccade/base/json.h"
+#include "saccade/distill/layer_stream.h"
+#include "saccade/sparse/sparse_model.h"
+
+namespace saccade {
+
+struct AttentionTime {
+  int64_t tokens = 0;
+  // Seconds of all layers together, the shortest of a few rounds for each layer: `sparse` with the choosing
+  // in it.
+  double dense = 0, sparse = 0, choosing = 0;
+  double density = 0;
+};
+
+// The two take turns.
+AttentionTime measure_attention_time(Transformer model, const Selectors& selectors, const TokenIds& text,
+                                     int64_t rounds);
+
+// Times at doubling lengths of the text, until sparse attention has won at two in a row, and sets min_keys of
+// the selectors to the first of these; beyond all measured lengths if it never wins.
+std::vector<AttentionTime> set_crossover(Transformer model, const Selectors& selectors, const TokenIds& text,
+                                         int64_t longest);
+
+Json to_json(const AttentionTime& time);
+
+}  // namespace saccade

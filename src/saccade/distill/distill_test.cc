@@ -1,0 +1,357 @@
+// From lessons to a sparse model that keeps its budget, on small random models.
+#include <gmock/gmock.h>
+
+#include <cmath>
+#include <filesystem>
+#include <numeric>
+
+#include "saccade/base/error.h"
+#include "saccade/base/random.h"
+#include "saccade/distill/budget.h"
+#include "saccade/distill/frontier.h"
+#include "saccade/distill/rivals.h"
+#include "saccade/sparse/span.h"
+#include "saccade/sparse/testing.h"
+
+namespace saccade {
+namespace {
+
+using at::Tensor;
+using testing::HasSubstr;
+
+TokenIds random_text(int64_t tokens, uint64_t seed = 1) {
+  RandomStream random(seed, "text");
+  TokenIds text;
+  for (int64_t index = 0; index < tokens; ++index) text.push_back(static_cast<int32_t>(random.below(60)));
+  return text;
+}
+
+// Small windows for a model of 60 tokens.
+DistillOptions small_options() {
+  DistillOptions options;
+  options.selection = {.query_tile = 16, .sinks = 2, .near = 8};
+  options.windows = {{.tokens = 64, .learn = 6, .sense = 2, .hold_out = 2},
+                     {.tokens = 128, .learn = 2, .sense = 1, .hold_out = 1}};
+  options.scorer = {.rank = 4, .steps = 30, .groups_at_once = 8};
+  options.single = {.rank = 3, .steps = 30, .rate = 0.03, .groups_at_once = 8};
+  options.longest = 0;
+  return options;
+}
+
+std::vector<PairInputs> inputs_of(Transformer model, const std::vector<TokenIds>& texts,
+                                  int64_t wanted_layer) {
+  std::vector<PairInputs> result;
+  stream_layers(model, texts, [&](int64_t layer, std::span<const PairInputs> inputs) {
+    if (layer == wanted_layer) result.assign(inputs.begin(), inputs.end());
+  });
+  return result;
+}
+
+TEST(Budget, FindsWhatTryingEverythingFinds) {
+  RandomStream random(4, "budget");
+  for (int round = 0; round < 20; ++round) {
+    std::vector<HeadChoices> heads(4);
+    for (HeadChoices& head : heads) {
+      double cost = 0, density = 1;
+      for (int choice = 0; choice < 4; ++choice) {
+        head.settings.push_back(choice);
+        head.cost.push_back(cost);
+        head.density.push_back(density);
+        cost += random.uniform();
+        density *= 0.3 + 0.5 * random.uniform();
+      }
+    }
+    const Allocation found = allocate_cost(heads, 1.5);
+    EXPECT_LE(found.cost, 1.5);
+    // The best of all, and the best that a price can find: no worse than what a slightly larger budget
+    // allows.
+    double best = 1;
+    for (int code = 0; code < 256; ++code) {
+      double cost = 0, density = 0;
+      for (int head = 0; head < 4; ++head) {
+        const auto choice = static_cast<size_t>(code >> (2 * head) & 3);
+        cost += heads[static_cast<size_t>(head)].cost[choice];
+        density += heads[static_cast<size_t>(head)].density[choice] / 4;
+      }
+      if (cost <= found.cost + 1e-12) best = std::min(best, density);
+    }
+    EXPECT_NEAR(found.density, best, 1e-12);
+    const Allocation sparse = allocate_density(heads, 0.5);
+    EXPECT_LE(sparse.density, 0.5);
+  }
+}
+
+TEST(Budget, FinerChoicesKeepTheirEnds) {
+  const HeadChoices coarse{{0, 0.01, 0.1, INFINITY}, {1, 0.6, 0.2, 0.1}, {0, 0.001, 0.0005, 0.1}};
+  const HeadChoices fine = coarse.refined(3);
+  ASSERT_EQ(fine.settings.size(), 7U);
+  EXPECT_EQ(fine.settings.front(), 0);
+  EXPECT_EQ(fine.settings.back(), INFINITY);
+  EXPECT_TRUE(std::ranges::is_sorted(fine.cost));  // a dip in what was measured is smoothed out
+  EXPECT_TRUE(std::ranges::is_sorted(fine.density, std::greater{}));
+  EXPECT_NEAR(fine.settings[3], std::sqrt(0.001), 1e-12);
+}
+
+TEST(Texts, PurposesShareNoTokens) {
+  TokenIds text(5000);
+  std::iota(text.begin(), text.end(), 0);
+  const TextWindows windows = cut_windows(text, std::vector<WindowCount>{{100, 10, 2, 3}, {400, 3, 1, 1}});
+  EXPECT_EQ(windows.learn.size(), 13U);
+  int32_t last_learned = 0, first_sensed = 5000, last_sensed = 0, first_held = 5000;
+  for (const TokenIds& window : windows.learn) last_learned = std::max(last_learned, window.back());
+  for (const TokenIds& window : windows.sense)
+    first_sensed = std::min(first_sensed, window.front()), last_sensed = std::max(last_sensed, window.back());
+  for (const TokenIds& window : windows.held_out) first_held = std::min(first_held, window.front());
+  EXPECT_LT(last_learned, first_sensed);
+  EXPECT_LT(last_sensed, first_held);
+  text.resize(300);
+  EXPECT_EQ(cut_windows(text, std::vector<WindowCount>{{100, 10, 2, 3}, {400, 3, 1, 1}}).learn.size(), 1U);
+  text.resize(299);
+  EXPECT_THROW(cut_windows(text, std::vector<WindowCount>{{100, 10, 2, 3}}), Error);
+}
+
+// The definition, from all weights at once.
+TEST(Lessons, SayWhatAttentionGave) {
+  for (const char* formula : {"causal", "full", "alibi"})
+    for (const int64_t pool : {1, 16}) {
+      Transformer model = tiny_transformer();
+      model->set_attention(Formula::load(formula));
+      const PairInputs inputs = inputs_of(model, {random_text(96)}, 1)[0];
+      const bool causal = std::string(formula) != "full";
+      const LessonOptions options{.selection = {.query_tile = 16, .sinks = 2, .near = 8},
+                                  .pool = pool,
+                                  .samples = pool == 1 ? 1 : 4,
+                                  .causal = causal,
+                                  .stride = pool == 1 ? 16 : 1,
+                                  .first = pool == 1 ? 5 : 0};
+      const Lesson lesson = make_lesson(model->formula(1), inputs, options);
+      const AttentionResult all = reference_attention(model->formula(1).plan(), inputs, true);
+      const int64_t count = lesson.near.size(1);
+      ASSERT_EQ(count, 6);
+      for (int64_t index = 0; index < count; ++index) {
+        const int64_t row = pool == 1 ? index * 16 + 5 : index * 16, tile = row / 16 * 16;
+        for (int64_t key = 0; key < 96; ++key) {
+          const bool near = key < 2 || (key >= tile - 8 && key <= tile + 15 + (causal ? 0 : 8));
+          const bool far = !near && (!causal || key < row);
+          EXPECT_EQ(lesson.far[index][key].item<bool>(), far) << formula << " " << index << " " << key;
+        }
+        const Tensor weights = all.weights[0].narrow(1, row, pool);
+        const Tensor target = weights.square().sum(1).sqrt() * lesson.far[index];
+        EXPECT_LT((lesson.target.select(1, index) - target).abs().max().item<double>(), 1e-5);
+        Tensor logs = torch::zeros({4});
+        for (int64_t sample = 0; sample < options.samples; ++sample) {
+          const int64_t step = pool / options.samples, at = row + step / 2 + sample * step;
+          Tensor kept = torch::zeros({4});
+          for (int64_t key = 0; key < 96; ++key)
+            if (key < 2 || (key >= tile - 8 && key <= tile + 15 + (causal ? 0 : 8)))
+              kept += all.weights[0].select(1, at).select(1, key);
+          logs += (kept.log() + all.log_sums[0][0].select(1, at)) / static_cast<double>(options.samples);
+        }
+        EXPECT_LT((lesson.near.select(1, index) - logs).abs().max().item<double>(), 1e-4) << formula;
+      }
+    }
+}
+
+TEST(ScorerTraining, GradientIsTheLosss) {
+  Transformer model = tiny_transformer();
+  const std::vector<PairInputs> inputs = inputs_of(model, {random_text(128)}, 0);
+  const LessonOptions options{.selection = {.query_tile = 16, .sinks = 2, .near = 8}};
+  const Lesson lesson = make_lesson(model->formula(0), inputs[0], options);
+  LowRankScorer scorer = starting_scorer(inputs, 3, 16, 4);
+  scorer.log_factor += 0.3;
+  const auto gradients = scorer_gradients(scorer, lesson);
+  constexpr double kStep = 1e-2;
+  for (const auto& [name, tensor] : scorer.named()) {
+    if (name == "thresholds") continue;
+    const Tensor direction = torch::randn(tensor->sizes()) / std::sqrt(static_cast<double>(tensor->numel()));
+    const Tensor kept = tensor->clone();
+    tensor->copy_(kept + kStep * direction);
+    const double above = scorer_loss(scorer, lesson);
+    tensor->copy_(kept - kStep * direction);
+    const double below = scorer_loss(scorer, lesson);
+    tensor->copy_(kept);
+    const double expected = (above - below) / (2 * kStep) * 4;  // the loss is a mean over four heads
+    const double slope = (gradients.at(name) * direction).sum().item<double>();
+    EXPECT_NEAR(slope, expected, 0.02 * std::abs(expected) + 2e-4) << name;
+  }
+}
+
+TEST(ScorerTraining, LearnsAndIsBetterThanItsStart) {
+  Transformer model = tiny_transformer();
+  std::vector<TokenIds> texts;
+  for (uint64_t seed = 1; seed <= 6; ++seed) texts.push_back(random_text(128, seed));
+  const std::vector<PairInputs> inputs = inputs_of(model, texts, 1);
+  const LessonOptions options{.selection = {.query_tile = 16, .sinks = 2, .near = 8}};
+  std::vector<Lesson> lessons;
+  for (const PairInputs& input : inputs) lessons.push_back(make_lesson(model->formula(1), input, options));
+  LowRankScorer scorer = starting_scorer(inputs, 4, 16, 4);
+  const double before = scorer_loss(scorer, lessons.back());
+  const TrainedScorer trained = train_scorer(scorer, std::span(lessons).first(5), {.rank = 4, .steps = 120});
+  EXPECT_LT(trained.last_loss, trained.first_loss);
+  EXPECT_LT(scorer_loss(scorer, lessons.back()), before);  // also on a text that it did not learn from
+}
+
+TEST(Divergence, IsZeroForTheSameAndKnownForOther) {
+  Transformer model = tiny_transformer();
+  const std::vector<TokenIds> texts{random_text(300), random_text(5)};
+  const std::vector<Tensor> hidden = last_hidden_states(model, texts);
+  const Divergence same = divergence_of(model, hidden, model, hidden, texts);
+  EXPECT_EQ(same.values.numel(), 305);
+  EXPECT_EQ(same.values.abs().max().item<double>(), 0);
+  EXPECT_TRUE(same.same_top.all().item<bool>());
+  std::vector<Tensor> moved{hidden[0] + 0.1 * torch::randn_like(hidden[0]), hidden[1]};
+  const Divergence other = divergence_of(model, hidden, model, moved, texts);
+  const Tensor p = model->logits(hidden[0]).to(torch::kDouble).log_softmax(-1),
+               q = model->logits(moved[0]).to(torch::kDouble).log_softmax(-1);
+  const Tensor expected = (p.exp() * (p - q)).sum(-1);
+  EXPECT_LT((other.values.narrow(0, 0, 300) - expected).abs().max().item<double>(), 1e-6);
+  EXPECT_GE(other.quantile(0.99), other.median());
+  EXPECT_TRUE(std::isnan(other.base_nll[304].item<double>()));
+  EXPECT_NEAR(other.base_nll[0].item<double>(), -p[0][texts[0][1]].item<double>(), 1e-5);
+}
+
+TEST(Sensitivity, KeepingAllCostsNothingAndLessCostsMore) {
+  Transformer model = tiny_transformer();
+  const Selectors selectors = random_selectors(0.01F);
+  const Sensitivity sensitivity =
+      measure_sensitivity(model, selectors, std::vector<TokenIds>{random_text(128)}, {});
+  EXPECT_LT(sensitivity.cost[0].abs().max().item<double>(), 1e-9);
+  EXPECT_NEAR(sensitivity.density[0].min().item<double>(), 1, 1e-12);
+  EXPECT_GT(sensitivity.cost[-1].min().item<double>(), 0);
+  EXPECT_LT(sensitivity.density[-1].max().item<double>(), 0.5);
+}
+
+// The estimate is about the truth for a single head, where errors cannot add up.
+TEST(Sensitivity, AgreesWithTheDivergenceOfOneHead) {
+  Transformer model = tiny_transformer();
+  const std::vector<TokenIds> texts{random_text(128, 1), random_text(128, 2), random_text(128, 3)};
+  Selectors selectors;
+  for (int layer = 0; layer < 2; ++layer)
+    selectors.push_back(std::make_shared<SpanSelector>(SelectionOptions{.query_tile = 16, .near = 8}, true,
+                                                       torch::full({4}, kWholeSpan, torch::kLong)));
+  const Sensitivity sensitivity = measure_sensitivity(model, selectors, texts, {.draws = 12});
+  const std::vector<Tensor> dense = last_hidden_states(model, texts);
+  for (const auto& [layer, head] : {std::pair{0, 1}, {1, 0}, {1, 3}}) {
+    for (const auto& selector : selectors)
+      for (int64_t other = 0; other < 4; ++other) selector->set(other, 0, static_cast<double>(kWholeSpan));
+    selectors[static_cast<size_t>(layer)]->set(head, 0, 8);
+    const HeldOut truth = measure_held_out(model, selectors, texts, dense);
+    const double estimate = sensitivity.cost[-1][0][layer][head].item<double>();
+    EXPECT_GT(estimate, 0.3 * truth.divergence);
+    EXPECT_LT(estimate, 3 * truth.divergence);
+  }
+}
+
+TEST(Distill, KeepsItsBudgetOnHeldOutText) {
+  for (const SelectorKind kind :
+       {SelectorKind::gate, SelectorKind::indexer, SelectorKind::span, SelectorKind::full_or_local}) {
+    Transformer model = tiny_transformer();
+    DistillOptions options = small_options();
+    options.kind = kind;
+    options.goal.divergence = 0.02;
+    const DistillResult result = distill(model, random_text(3000), options, {});
+    EXPECT_TRUE(result.solution.found) << name_of(kind);
+    for (const RangeResult& range : result.solution.ranges)
+      EXPECT_LE(range.divergence, 0.02) << name_of(kind);
+    // Heads that are either full or local may all have to be full.
+    if (kind != SelectorKind::full_or_local) {
+      EXPECT_LT(result.solution.density, 0.95) << name_of(kind);
+    }
+    EXPECT_EQ(selectors_of(model).size(), 2U);
+    EXPECT_EQ(result.decoding.has_value(), kind == SelectorKind::gate || kind == SelectorKind::indexer);
+  }
+}
+
+TEST(Distill, ReachesADensity) {
+  Transformer model = tiny_transformer();
+  DistillOptions options = small_options();
+  options.goal.density = 0.6;
+  options.decoding = false;
+  const DistillResult result = distill(model, random_text(3000), options, {});
+  EXPECT_TRUE(result.solution.found);
+  EXPECT_LE(result.solution.density, 0.604);
+  EXPECT_GT(result.solution.density, 0.4);
+}
+
+TEST(Distill, SaysWhenNothingCanBeLeftOut) {
+  Transformer model = tiny_transformer();
+  DistillOptions options = small_options();
+  options.kind = SelectorKind::full_or_local;
+  options.goal.divergence = 1e-12;
+  const DistillResult result = distill(model, random_text(3000), options, {});
+  EXPECT_FALSE(result.solution.saves);
+  EXPECT_GT(result.solution.density, 0.98);
+}
+
+TEST(Distill, EncodersLookBothWays) {
+  Transformer model = tiny_transformer(false);
+  model->set_attention(Formula::load("full"));
+  DistillOptions options = small_options();
+  options.goal.divergence = 0.05;
+  const DistillResult result = distill(model, random_text(3000), options, {});
+  EXPECT_TRUE(result.solution.found);
+  EXPECT_FALSE(result.decoding.has_value());
+}
+
+TEST(Distill, ResumesToTheSameModel) {
+  const std::filesystem::path directory = std::filesystem::path(testing::TempDir()) / "distill_resume";
+  std::filesystem::remove_all(directory);
+  DistillOptions options = small_options();
+  options.goal.divergence = 0.02;
+  const TokenIds text = random_text(3000), other = random_text(70, 9);
+  const auto hidden = [&](Transformer model) {
+    return last_hidden_states(model, std::vector<TokenIds>{other})[0];
+  };
+  Transformer whole = tiny_transformer(), parts = tiny_transformer();
+  distill(whole, text, options, {});
+  int64_t asked = 0;
+  const DistillResult stopped = distill(
+      parts, text, options, {.directory = directory, .base = "x", .stop = [&] { return ++asked > 1; }});
+  EXPECT_TRUE(stopped.stopped);
+  EXPECT_THROW(distill(parts, text, options, {.directory = directory, .base = "x"}), Error);
+  DistillOptions changed = options;
+  changed.seed = 5;
+  EXPECT_THROW(distill(parts, text, changed, {.directory = directory, .base = "x", .resume = true}), Error);
+  EXPECT_FALSE(distill(parts, text, options, {.directory = directory, .base = "x", .resume = true}).stopped);
+  EXPECT_EQ((hidden(whole) - hidden(parts)).abs().max().item<double>(), 0);
+  Transformer loaded = tiny_transformer();
+  attach(loaded, load_sparse(directory).selectors);
+  EXPECT_EQ((hidden(whole) - hidden(loaded)).abs().max().item<double>(), 0);
+}
+
+TEST(Frontier, TheOracleIsBestAndLearningBeatsChance) {
+  Transformer model = tiny_transformer();
+  FrontierOptions options{.distill = small_options(), .goals = {0.003, 0.03, 0.3}};
+  options.distill.windows = {{.tokens = 128, .learn = 8, .sense = 2, .hold_out = 3}};
+  options.distill.goal.divergence = 0.03;
+  options.distill.scorer.rank = 8;
+  const Frontier frontier = measure_frontier(model, random_text(3000), options, {});
+  std::map<std::string, FrontierCurve> curves;
+  for (const FrontierCurve& curve : frontier.curves) curves[curve.name] = curve;
+  ASSERT_TRUE(curves.contains("learned gate") && curves.contains("oracle") && curves.contains("random"));
+  const std::optional<double> learned = curves["learned gate"].density_at(0.05),
+                              oracle = curves["oracle"].density_at(0.05),
+                              random = curves["random"].density_at(0.05);
+  ASSERT_TRUE(learned && oracle);
+  EXPECT_LT(*oracle, *learned * 1.1);
+  if (random) {
+    EXPECT_LT(*learned, *random);
+  }
+  EXPECT_THAT(dump(to_json(frontier)), HasSubstr("pooled top-k"));
+}
+
+TEST(AttentionTime, MeasuresAndSetsTheCrossover) {
+  Transformer model = tiny_transformer();
+  const Selectors selectors = random_selectors(kernels::kKeepNone);
+  const AttentionTime time = measure_attention_time(model, selectors, random_text(256), 1);
+  EXPECT_EQ(time.tokens, 256);
+  EXPECT_GT(time.dense, 0);
+  EXPECT_GT(time.sparse, time.choosing);
+  EXPECT_LT(time.density, 0.5);
+  EXPECT_TRUE(
+      set_crossover(model, selectors, random_text(256), 256).empty());  // too short to measure anything
+  EXPECT_EQ(selectors[0]->options().min_keys, 0);
+}
+
+}  // namespace
+}  // namespace saccade
