@@ -4,6 +4,7 @@
 namespace saccade {
 
 Work declare_bench(CLI::App& app);
+Work declare_certify(CLI::App& app);
 Work declare_check(CLI::App& app);
 Work declare_compare(CLI::App& app);
 Work declare_convert(CLI::App& app);
@@ -35,6 +36,9 @@ std::span<const Command> commands() {
        "saccade eval smollm2 --data valid.txt --context 1024", declare_eval},
       {"diagnose", "Look inside a model: rank of tokens, attention weights, gradients, learned parameters",
        "saccade diagnose smollm2 --data valid.txt --out diagnosis/", declare_diagnose},
+      {"certify", "Say whether a model with another attention is still faithful to its baseline",
+       "saccade certify smollm2 --attention sink_window --data valid.txt --out certificate/",
+       declare_certify},
       {"bench", "Measure formulas beside torch's own attention", "saccade bench prior --length 512",
        declare_bench},
       {"fetch", "Bring published weights to this machine", "saccade fetch smollm2", declare_fetch},
