@@ -213,7 +213,7 @@ class Certify(unittest.TestCase):
     def test_certificates_and_exit_codes(self):
         _, _, path = self.small_llama()
         out = self.path / "out"
-        same = run(path, path, "--data", self.data, "--context", CONTEXT, "--out", out, "--memory-lengths", "256",
+        same = run(path, path, "--data", self.data, "--out", out, "--memory-lengths", "256",
                    "--task", "recall", "--max-perplexity-change", "0")
         self.assertEqual(same.returncode, 0, same.stderr)
         self.assertIn("certified: all", same.stdout)

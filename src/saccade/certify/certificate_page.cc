@@ -74,9 +74,9 @@ void draw_divergences(Page& page, const std::vector<double>& kl) {
         std::clamp(power - kFirst + 1, 0.0, static_cast<double>(counts.size() - 1)))] += 1;
   }
   BarSeries shares;
-  std::vector<std::string> names = {"below 1e-9"};
-  for (int power = kFirst; power < kLast; ++power) names.push_back(fmt::format("from 1e{}", power));
-  names.emplace_back("10 and more");
+  std::vector<std::string> names = {"less"};
+  for (int power = kFirst; power < kLast; ++power) names.push_back(fmt::format("1e{}", power));
+  names.emplace_back("10");
   for (const double count : counts) shares.values.push_back(count / static_cast<double>(kl.size()));
   // Bars without tokens at either end say nothing.
   while (shares.values.size() > 1 && shares.values.back() == 0) {
@@ -90,7 +90,7 @@ void draw_divergences(Page& page, const std::vector<double>& kl) {
   page.chart(
       to_svg(BarChart{.title = "KL to the baseline by token",
                       .subtitle = "share of the tokens by how far their distributions are apart, in nats",
-                      .category_label = "KL",
+                      .category_label = "KL of at least",
                       .value_label = "share of tokens",
                       .categories = names,
                       .series = {shares},
@@ -132,8 +132,9 @@ void show_memory(Page& page, const MemoryFidelity& memory) {
                    megabytes(point.candidate.attention), megabytes(point.dense.attention),
                    point.naive ? megabytes(point.naive->attention) : "-", share(point.saving()),
                    share(point.saving_against_dense()), megabytes(point.candidate.process)}});
-  page.table({"", "candidate", "dense", "naive", "saved against naive", "against dense", "whole process"},
-             rows);
+  page.table(
+      {"", "candidate", "dense", "naive", "saved against naive", "against dense", "process with candidate"},
+      rows);
   for (const std::string& remark : memory.remarks) page.paragraph(remark);
 }
 

@@ -170,10 +170,8 @@ class Measuring {
     result_.no_maps = differ("layers", a.layers, b.layers);
     if (result_.no_maps.empty()) result_.no_maps = differ("heads", a.heads, b.heads);
     if (result_.no_maps.empty() && windows.empty()) result_.no_maps = "no window was long enough";
-    if (result_.no_maps.empty()) {
-      const OnProgress shown = progress("attention weights");
-      result_.maps = compare_maps(baseline_.model, candidate_.model, windows);
-    }
+    if (result_.no_maps.empty())
+      result_.maps = compare_maps(baseline_.model, candidate_.model, windows, progress("attention weights"));
     result_.no_gradients = result_.no_maps;
     for (const std::string& reason :
          {differ("key heads", a.kv_heads, b.kv_heads), differ("numbers in a hidden state", a.width, b.width),
@@ -184,7 +182,8 @@ class Measuring {
     if (result_.no_gradients.empty() && questions.empty())
       result_.no_gradients = "a model without a head for tokens has no loss";
     if (result_.no_gradients.empty())
-      result_.gradients = compare_gradients(baseline_.model, candidate_.model, questions);
+      result_.gradients =
+          compare_gradients(baseline_.model, candidate_.model, questions, progress("gradients"));
   }
 
   void measure_cost(std::span<const int32_t> window, const std::vector<std::vector<int32_t>>& all) {

@@ -78,10 +78,10 @@ class Judge {
     kept({.name = "accuracy_kept",
           .title = "accuracy kept",
           .measured = fmt::format(
-              "top-1 accuracy of the candidate ({:.2f} %) over the baseline's ({:.2f} %), {} {}",
+              "top-1 accuracy of the candidate ({:.2f} %) over the baseline's ({:.2f} %), at {} of {}",
               100 * tokens.candidate.accuracy(), 100 * tokens.baseline.accuracy(),
-              fidelity_.predicts_next ? "of predicting the next token," : "of filling in masked tokens,",
-              plural(tokens.baseline.tokens, "token"))},
+              plural(tokens.baseline.tokens, "prediction"),
+              fidelity_.predicts_next ? "the next token" : "a masked token")},
          tokens.baseline.accuracy(), tokens.candidate.accuracy());
   }
 
@@ -192,7 +192,7 @@ class Judge {
            .measured = fmt::format("the same against the baseline's fused path, which holds no such maps, "
                                    "forward and backward at {} tokens",
                                    last.tokens)},
-          last.saving_against_dense(), text_of(last.saving_against_dense(), Style::share));
+          last.saving_against_dense(), fmt::format("{:.1f} %", 100 * last.saving_against_dense()));
   }
 
   void speed(const SpeedFidelity& speed) {
@@ -205,8 +205,10 @@ class Judge {
                                    plural(speed.tokens, "token"), plural(speed.rounds, "run"))},
           ratio, fmt::format("{:.3f}x", ratio));
     Criterion cache{.name = "cache_bytes", .title = "KV cache per token"};
-    if (!speed.candidate_cache)
-      return missing(std::move(cache), "the candidate does not decode with a cache");
+    if (!speed.candidate_cache) {
+      cache.measured = "the candidate does not decode with a cache";
+      return state(std::move(cache), {}, "none");
+    }
     cache.measured = fmt::format(
         "bytes of the candidate's KV cache per token after reading {}{}", plural(speed.tokens, "token"),
         speed.baseline_cache ? fmt::format("; the baseline's has {:.0f}", *speed.baseline_cache)

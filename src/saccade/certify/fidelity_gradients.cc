@@ -63,7 +63,8 @@ void add(Tensor& sum, const Tensor& gradient) {
   sum = sum.defined() ? sum.add_(gradient) : gradient;
 }
 
-ModelGradients gradients_of(Transformer& model, std::span<const Sequence> windows) {
+ModelGradients gradients_of(Transformer& model, std::span<const Sequence> windows,
+                            const std::function<void()>& on_window) {
   const std::vector<Tensor> weights = projections_of(model);
   const AskForGradients asking(weights);
   const torch::AutoGradMode with_gradients(true);
@@ -86,6 +87,7 @@ ModelGradients gradients_of(Transformer& model, std::span<const Sequence> window
     }
     result.loss += loss.item<double>();
     questions += static_cast<int64_t>(window.questions.size());
+    on_window();
   }
   result.loss /= static_cast<double>(questions);
   return result;
@@ -159,7 +161,7 @@ double GradientFidelity::mean() const {
 }
 
 GradientFidelity compare_gradients(Transformer baseline, Transformer candidate,
-                                   std::span<const Sequence> windows) {
+                                   std::span<const Sequence> windows, const OnProgress& on_progress) {
   const Architecture& a = baseline->architecture();
   const Architecture& b = candidate->architecture();
   require(a.layers == b.layers && a.width == b.width && a.heads == b.heads && a.kv_heads == b.kv_heads &&
@@ -170,7 +172,12 @@ GradientFidelity compare_gradients(Transformer baseline, Transformer candidate,
     ++result.windows;
     result.longest = std::max(result.longest, static_cast<int64_t>(window.ids.size()));
   }
-  const ModelGradients ours = gradients_of(baseline, windows), theirs = gradients_of(candidate, windows);
+  int64_t done = 0;
+  const auto on_window = [&] {
+    if (on_progress) on_progress(++done, 2 * result.windows);
+  };
+  const ModelGradients ours = gradients_of(baseline, windows, on_window),
+                       theirs = gradients_of(candidate, windows, on_window);
   result.baseline_loss = ours.loss;
   result.candidate_loss = theirs.loss;
   for (int64_t layer = 0; layer < a.layers; ++layer)

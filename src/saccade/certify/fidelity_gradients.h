@@ -31,6 +31,6 @@ struct GradientFidelity {
 // Of the mean loss over the windows' questions. Both models must have the same layers and widths. What they
 // are is left as it was: weights, gradients and `requires_grad`.
 GradientFidelity compare_gradients(Transformer baseline, Transformer candidate,
-                                   std::span<const Sequence> windows);
+                                   std::span<const Sequence> windows, const OnProgress& on_progress = {});
 
 }  // namespace saccade

@@ -65,7 +65,7 @@ double MapFidelity::relative() const {
 }
 
 MapFidelity compare_maps(Transformer baseline, Transformer candidate,
-                         std::span<const std::vector<int32_t>> windows) {
+                         std::span<const std::vector<int32_t>> windows, const OnProgress& on_progress) {
   const Architecture& a = baseline->architecture();
   const Architecture& b = candidate->architecture();
   require(a.layers == b.layers && a.heads == b.heads,
@@ -87,6 +87,8 @@ MapFidelity compare_maps(Transformer baseline, Transformer candidate,
       sum.differences += after.sub_(before).square_().sum({1, 2});
       sum.squares += before.square().sum({1, 2});
       sum.pairs += count_pairs(baseline->block(layer), a.width, ids.size(1));
+      if (on_progress)
+        on_progress(result.windows * a.layers + layer + 1, static_cast<int64_t>(windows.size()) * a.layers);
     }
     ++result.windows;
     result.longest = std::max(result.longest, ids.size(1));

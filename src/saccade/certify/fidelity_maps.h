@@ -4,6 +4,7 @@
 #include <span>
 #include <vector>
 
+#include "saccade/evaluate/questions.h"
 #include "saccade/models/transformer.h"
 
 namespace saccade {
@@ -26,6 +27,6 @@ struct MapFidelity {
 // changed. The sum goes over all pairs, also those that only the candidate looks at, and is divided by the
 // number of pairs that the baseline's mask allows. Both models must have the same layers and heads.
 MapFidelity compare_maps(Transformer baseline, Transformer candidate,
-                         std::span<const std::vector<int32_t>> windows);
+                         std::span<const std::vector<int32_t>> windows, const OnProgress& on_progress = {});
 
 }  // namespace saccade

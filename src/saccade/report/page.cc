@@ -29,7 +29,7 @@ background:var(--fill);padding:.8rem 1.1rem;margin:1rem 0}
 .scroll{overflow-x:auto}
 table{border-collapse:collapse;width:100%;margin:.4rem 0}
 th,td{text-align:left;padding:.42rem .8rem .42rem 0;vertical-align:top;overflow-wrap:anywhere}
-th{font-weight:600;color:var(--soft);font-size:.85rem}
+th{font-weight:600;color:var(--soft);font-size:.85rem;overflow-wrap:normal}
 tbody tr.row td{border-top:1px solid var(--line)}
 td.number{font-variant-numeric:tabular-nums;white-space:nowrap}
 tr.note td{padding-top:0;color:var(--soft);font-size:.85rem}
