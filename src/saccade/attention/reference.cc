@@ -3,6 +3,7 @@
 
 #include <limits>
 
+#include "saccade/attention/allowed_pairs.h"
 #include "saccade/attention/pointwise.h"
 #include "saccade/attention/shapes.h"
 #include "saccade/base/error.h"
@@ -46,6 +47,11 @@ class Evaluation {
     result.output = torch::matmul(weights, value).to(query_.scalar_type());
     if (need_weights) result.weights = weights.to(query_.scalar_type());
     return result;
+  }
+
+  Tensor mask() {
+    find_mask();
+    return mask_;
   }
 
  private:
@@ -309,5 +315,7 @@ at::Tensor canonical_table(const TableInfo& table, const at::Tensor& tensor, con
 AttentionResult reference_attention(const Plan& plan, const PairInputs& inputs, bool need_weights) {
   return Evaluation(plan, inputs).run(need_weights);
 }
+
+Tensor allowed_pairs(const Plan& plan, const PairInputs& inputs) { return Evaluation(plan, inputs).mask(); }
 
 }  // namespace saccade

@@ -8,7 +8,6 @@
 
 #include "saccade/base/error.h"
 #include "saccade/bench/comparison.h"
-#include "saccade/bench/memory.h"
 #include "saccade/bench/rivals.h"
 #include "saccade/bench/trial.h"
 #include "saccade/formula/program.h"
@@ -47,40 +46,6 @@ TEST(Statistics, GrowthNeedsTwoLengthsAndPositiveNumbers) {
   EXPECT_TRUE(std::isnan(growth_exponent(std::vector{8.0}, std::vector{1.0})));
   EXPECT_TRUE(std::isnan(growth_exponent(std::vector{8.0, 8.0}, std::vector{1.0, 2.0})));
   EXPECT_TRUE(std::isnan(growth_exponent(std::vector{8.0, 16.0}, std::vector{0.0, 2.0})));
-}
-
-TEST(Memory, APeakCountsWhatLivesAtOnce) {
-  constexpr int64_t kBytes = 1 << 20;
-  const auto block = [] { return torch::empty({kBytes}, torch::kChar); };
-  EXPECT_EQ(peak_bytes([&] { block(); }), kBytes);
-  EXPECT_EQ(peak_bytes([&] { const Tensor a = block(), b = block(); }), 2 * kBytes);
-  const auto one_after_the_other = [&] {
-    block();
-    block();
-  };
-  EXPECT_EQ(peak_bytes(one_after_the_other), kBytes);
-  EXPECT_EQ(peak_bytes([] {}), 0);
-}
-
-TEST(Memory, WhatWasThereBeforeDoesNotCount) {
-  peak_bytes([] {});  // from here on the allocator counts
-  Tensor before = torch::empty({1 << 20}, torch::kChar);
-  const int64_t peak = peak_bytes([&] {
-    before = Tensor();
-    torch::empty({1 << 10}, torch::kChar);
-  });
-  EXPECT_EQ(peak, 1 << 10);
-}
-
-TEST(Memory, WhatWorkLeavesBehindCountsAndOutlivesTheCount) {
-  Tensor left;
-  EXPECT_EQ(peak_bytes([&] { left = torch::zeros({1000}, torch::kFloat); }), 4000);
-  EXPECT_EQ(left.sum().item<float>(), 0);
-}
-
-TEST(Memory, AFailureEndsTheCount) {
-  EXPECT_THROW(peak_bytes([] { fail("no"); }), Error);
-  EXPECT_EQ(peak_bytes([] { torch::empty({64}, torch::kChar); }), 64);
 }
 
 TEST(Rounds, EveryContestantRunsInEveryRound) {

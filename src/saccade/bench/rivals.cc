@@ -7,10 +7,10 @@
 #include <algorithm>
 #include <limits>
 
+#include "saccade/attention/peak_memory.h"
 #include "saccade/base/error.h"
 #include "saccade/base/text.h"
 #include "saccade/bench/dense_map.h"
-#include "saccade/bench/memory.h"
 
 namespace saccade::bench {
 namespace {

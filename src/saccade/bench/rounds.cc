@@ -8,7 +8,7 @@
 #include <cmath>
 #include <limits>
 
-#include "saccade/bench/memory.h"
+#include "saccade/attention/peak_memory.h"
 
 namespace saccade::bench {
 namespace {

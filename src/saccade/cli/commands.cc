@@ -4,6 +4,7 @@
 namespace saccade {
 
 Work declare_bench(CLI::App& app);
+Work declare_certify(CLI::App& app);
 Work declare_check(CLI::App& app);
 Work declare_compare(CLI::App& app);
 Work declare_convert(CLI::App& app);
@@ -38,6 +39,9 @@ std::span<const Command> commands() {
        "saccade diagnose smollm2 --data valid.txt --out diagnosis/", declare_diagnose},
       {"distill", "Make a model's attention sparse within a budget of divergence",
        "saccade distill smollm2 --data valid.txt --kl 0.001 --out runs/sparse", declare_distill},
+      {"certify", "Say whether a model with another attention is still faithful to its baseline",
+       "saccade certify smollm2 --attention sink_window --data valid.txt --out certificate/",
+       declare_certify},
       {"bench", "Measure formulas beside torch's own attention", "saccade bench prior --length 512",
        declare_bench},
       {"fetch", "Bring published weights to this machine", "saccade fetch smollm2", declare_fetch},

@@ -13,24 +13,16 @@ namespace saccade {
 
 using at::Tensor;
 
+AskForGradients::AskForGradients(const std::vector<Tensor>& parameters) {
+  for (const Tensor& parameter : parameters)
+    if (!parameter.requires_grad()) switched_.push_back(parameter.set_requires_grad(true));
+}
+
+AskForGradients::~AskForGradients() {
+  for (const Tensor& parameter : switched_) parameter.set_requires_grad(false);
+}
+
 namespace {
-
-// Lets all parameters ask for gradients, as long as it lives.
-class AskForGradients {
- public:
-  explicit AskForGradients(const std::vector<Tensor>& parameters) {
-    for (const Tensor& parameter : parameters)
-      if (!parameter.requires_grad()) switched_.push_back(parameter.set_requires_grad(true));
-  }
-  ~AskForGradients() {
-    for (const Tensor& parameter : switched_) parameter.set_requires_grad(false);
-  }
-  AskForGradients(const AskForGradients&) = delete;
-  AskForGradients& operator=(const AskForGradients&) = delete;
-
- private:
-  std::vector<Tensor> switched_;
-};
 
 class Norms {
  public:

@@ -9,6 +9,18 @@
 
 namespace saccade {
 
+// Lets parameters ask for gradients, as long as it lives.
+class AskForGradients {
+ public:
+  explicit AskForGradients(const std::vector<at::Tensor>& parameters);
+  ~AskForGradients();
+  AskForGradients(const AskForGradients&) = delete;
+  AskForGradients& operator=(const AskForGradients&) = delete;
+
+ private:
+  std::vector<at::Tensor> switched_;
+};
+
 // Euclidean norms. Queries, keys and values are their rows of the projection's weight, `output` is the weight
 // behind the heads; biases and norms count in the block alone.
 struct LayerGradients {

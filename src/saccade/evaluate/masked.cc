@@ -51,8 +51,8 @@ std::string Masked::convention() const {
       options.context, 100 * options.rate, options.seed);
 }
 
-Masked measure_masked(const Reader& reader, const Tokenizer& tokenizer, std::span<const EncodedText> texts,
-                      const MaskedOptions& options) {
+std::vector<Sequence> masked_windows(const Tokenizer& tokenizer, std::span<const EncodedText> texts,
+                                     const MaskedOptions& options) {
   const std::optional<int32_t> mask = tokenizer.special_ids().mask;
   require(mask.has_value(), "masked accuracy: the tokenizer has no mask token");
   require(options.rate > 0 && options.rate <= 1,
@@ -75,7 +75,12 @@ Masked measure_masked(const Reader& reader, const Tokenizer& tokenizer, std::spa
     }
   }
   require(!windows.empty(), "masked accuracy: the text has no tokens but special ones");
+  return windows;
+}
 
+Masked measure_masked(const Reader& reader, const Tokenizer& tokenizer, std::span<const EncodedText> texts,
+                      const MaskedOptions& options) {
+  const std::vector<Sequence> windows = masked_windows(tokenizer, texts, options);
   Masked result{.options = options, .windows = static_cast<int64_t>(windows.size())};
   const Meter meter;
   for (std::span<const Sequence> rest = windows; !rest.empty();) {

@@ -26,7 +26,10 @@ struct Masked {
   std::string convention() const;
 };
 
-// Throws Error when the tokenizer has no mask token.
+// Windows with hidden tokens, which are asked for. Throws Error when the tokenizer has no mask token.
+std::vector<Sequence> masked_windows(const Tokenizer& tokenizer, std::span<const EncodedText> texts,
+                                     const MaskedOptions& options);
+
 Masked measure_masked(const Reader& reader, const Tokenizer& tokenizer, std::span<const EncodedText> texts,
                       const MaskedOptions& options);
 

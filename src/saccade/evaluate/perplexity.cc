@@ -76,6 +76,12 @@ EncodedText encode_text(const Tokenizer& tokenizer, std::string_view text, std::
   return result;
 }
 
+std::vector<Sequence> next_token_windows(std::span<const EncodedText> texts, int64_t context) {
+  std::vector<Sequence> sequences;
+  for (const Window& window : windows_of(texts, context, context)) sequences.push_back(sequence_of(window));
+  return sequences;
+}
+
 double Perplexity::nll_per_word() const {
   return scored.mean_nll() * static_cast<double>(tokens) / static_cast<double>(words);
 }

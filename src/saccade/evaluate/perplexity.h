@@ -22,6 +22,10 @@ struct EncodedText {
 EncodedText encode_text(const Tokenizer& tokenizer, std::string_view text, std::string_view where,
                         int64_t max_tokens = 0);
 
+// Windows of at most `context` tokens that do not overlap and end with their text, each asking for all its
+// tokens but the first. A window of one token, which predicts nothing, is left out.
+std::vector<Sequence> next_token_windows(std::span<const EncodedText> texts, int64_t context);
+
 struct PerplexityOptions {
   int64_t context = 1024;  // tokens in a window
   int64_t stride = 0;      // by how many a window moves; 0: by all, so that windows do not overlap

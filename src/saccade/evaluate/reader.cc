@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "saccade/base/error.h"
+#include "saccade/evaluate/batches.h"
 
 namespace saccade {
 namespace {
@@ -13,57 +14,9 @@ using at::Tensor;
 
 constexpr int64_t kRowsAtOnce = 256;
 
-struct Batch {
-  Tensor ids, key_mask;  // no mask when all are equally long
-};
-
-Batch make_batch(const std::vector<const std::vector<int32_t>*>& texts) {
-  const auto shorter = [](const auto* a, const auto* b) { return a->size() < b->size(); };
-  const auto [shortest, longest] = std::minmax_element(texts.begin(), texts.end(), shorter);
-  const auto rows = static_cast<int64_t>(texts.size()), width = static_cast<int64_t>((*longest)->size());
-  Batch batch{.ids = torch::zeros({rows, width}, torch::kLong)};
-  if ((*shortest)->size() < (*longest)->size()) batch.key_mask = torch::zeros({rows, width}, torch::kBool);
-  for (int64_t row = 0; row < rows; ++row) {
-    const std::vector<int32_t>& text = *texts[static_cast<size_t>(row)];
-    std::copy(text.begin(), text.end(), batch.ids.data_ptr<int64_t>() + row * width);
-    if (batch.key_mask.defined())
-      std::fill_n(batch.key_mask.data_ptr<bool>() + row * width, text.size(), true);
-  }
-  return batch;
-}
-
-bool length_matters(Transformer& model) {
-  for (int64_t layer = 0; layer < model->architecture().layers; ++layer)
-    if (model->formula(layer).plan().uses_length()) return true;
-  return false;
-}
-
-// Calls work(first, end) for runs of texts that go into one batch.
-template <class Text, class Work>
-void for_each_batch(Transformer& model, const std::vector<Text>& texts, int64_t batch_size,
-                    const Work& work) {
-  require(batch_size > 0, "evaluate: batches of {} texts; expected at least 1", batch_size);
-  const bool equal_only = length_matters(model);
-  for (size_t first = 0; first < texts.size();) {
-    size_t end = first + 1;
-    while (end < texts.size() && end - first < static_cast<size_t>(batch_size) &&
-           (!equal_only || texts[end]->size() == texts[first]->size()))
-      ++end;
-    work(first, end);
-    first = end;
-  }
-}
-
-Tensor hidden_states(Transformer& model, const std::vector<const std::vector<int32_t>*>& texts, size_t first,
-                     size_t end) {
-  const Batch batch = make_batch(
-      {texts.begin() + static_cast<ptrdiff_t>(first), texts.begin() + static_cast<ptrdiff_t>(end)});
+Tensor hidden_states(Transformer& model, std::span<const TokenIds* const> texts) {
+  const TokenBatch batch = make_batch(texts);
   return model->forward(ModelCall{.ids = batch.ids, .key_mask = batch.key_mask});
-}
-
-std::vector<const std::vector<int32_t>*> checked(std::vector<const std::vector<int32_t>*> texts) {
-  for (const auto* text : texts) require(!text->empty(), "evaluate: a text without tokens");
-  return texts;
 }
 
 Tensor wide(const Tensor& tensor) {
@@ -97,11 +50,11 @@ Answers read(Transformer& model, std::span<const Sequence> sequences, int64_t ba
   require(architecture.head == HeadKind::language_model || architecture.head == HeadKind::masked_model,
           "evaluate: the model has no head for tokens; expected a language model or a masked one");
   at::NoGradGuard no_gradients;
-  std::vector<const std::vector<int32_t>*> texts;
+  std::vector<const TokenIds*> texts;
   for (const Sequence& sequence : sequences) texts.push_back(&sequence.ids);
   Answers result;
-  for_each_batch(model, checked(texts), batch_size, [&](size_t first, size_t end) {
-    const Tensor hidden = hidden_states(model, texts, first, end);
+  for (const auto& [first, end] : batches_of(texts, batch_size, length_matters(model))) {
+    const Tensor hidden = hidden_states(model, std::span(texts).subspan(first, end - first));
     std::vector<int64_t> rows, targets;
     for (size_t index = first; index < end; ++index)
       for (const Question& question : sequences[index].questions) {
@@ -118,7 +71,7 @@ Answers read(Transformer& model, std::span<const Sequence> sequences, int64_t ba
       result.emplace_back(next, last);
       next = last;
     }
-  });
+  }
   return result;
 }
 
@@ -132,12 +85,11 @@ Reader reader_of(Transformer model, int64_t batch_size) {
 
 Tensor classify(Transformer model, std::span<const std::vector<int32_t>> texts, int64_t batch_size) {
   at::NoGradGuard no_gradients;
-  std::vector<const std::vector<int32_t>*> all;
-  for (const std::vector<int32_t>& text : texts) all.push_back(&text);
+  std::vector<const TokenIds*> all;
+  for (const TokenIds& text : texts) all.push_back(&text);
   std::vector<Tensor> logits;
-  for_each_batch(model, checked(all), batch_size, [&](size_t first, size_t end) {
-    logits.push_back(wide(model->classify(hidden_states(model, all, first, end))));
-  });
+  for (const auto& [first, end] : batches_of(all, batch_size, length_matters(model)))
+    logits.push_back(wide(model->classify(hidden_states(model, std::span(all).subspan(first, end - first)))));
   return logits.empty() ? torch::empty({0, model->architecture().labels}) : torch::cat(logits);
 }
 

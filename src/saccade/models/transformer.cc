@@ -82,8 +82,14 @@ const BlockImpl::Apart& BlockImpl::apart() {
   return *apart_;
 }
 
-Tensor BlockImpl::attend(const Tensor& x, const ModelCall& call, KvCache* cache, bool last_only) {
+Tensor BlockImpl::attend(const Tensor& entering, const ModelCall& call, KvCache* cache, bool last_only) {
   const Architecture& a = architecture_;
+  Tensor x = entering;
+  if (call.on_attention_input) {
+    // A view, because the input itself may also go around the attention.
+    x = entering.view_as(entering);
+    call.on_attention_input(layer_, x);
+  }
   const int64_t batch = x.size(0), tokens = x.size(1);
   const Tensor all =
       (token_projection.defined() ? at::embedding(token_projection, call.ids) : projection->forward(x))
@@ -289,6 +295,16 @@ Tensor TransformerImpl::sentence_embeddings(const Tensor& hidden, const Tensor& 
     mean = hidden.mean(1);
   }
   return mean / mean.norm(2, -1, true).clamp_min(1e-12);
+}
+
+std::shared_ptr<TransformerImpl> TransformerImpl::twin() const {
+  // Modules hold their parts by pointers, which is what a copy copies.
+  auto twin = std::make_shared<TransformerImpl>(*this);
+  for (size_t layer = 0; layer < blocks_.size(); ++layer) {
+    const Block block(std::make_shared<BlockImpl>(*blocks_[layer]));
+    twin->blocks_[layer] = twin->replace_module("block_" + std::to_string(layer), block);
+  }
+  return twin;
 }
 
 void TransformerImpl::set_attention(const Formula& formula) {

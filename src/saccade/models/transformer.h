@@ -57,6 +57,9 @@ struct ModelCall {
   bool recompute = false;
   std::vector<at::Tensor>* hidden_states =
       nullptr;  // filled with what enters each block, and the last output
+  // Called with what enters the attention of each layer: after the norm where one comes before it. It leads
+  // to nothing else, so its gradient is that of the attention alone.
+  std::function<void(int64_t layer, const at::Tensor&)> on_attention_input;
   // Called after the attention of each layer, with its weights: that is slow and holds one n x n map at once.
   std::function<void(int64_t layer, const AttentionResult&)> on_attention;
   // Called with what leaves each block; of the last one that is before the last norm.
@@ -69,6 +72,9 @@ class BlockImpl : public torch::nn::Module {
 
   // `last_only`: of the last token alone; the others are still attended to.
   at::Tensor forward(const at::Tensor& x, const ModelCall& call, KvCache* cache, bool last_only = false);
+  // What the attention makes of its input, with the projections around it.
+  at::Tensor attend(const at::Tensor& x, const ModelCall& call, KvCache* cache = nullptr,
+                    bool last_only = false);
   void set_formula(const Formula& formula, Path path);
 
   Projection projection{nullptr};  // queries, keys and values in one product
@@ -80,7 +86,6 @@ class BlockImpl : public torch::nn::Module {
   Attention attention{nullptr};
 
  private:
-  at::Tensor attend(const at::Tensor& x, const ModelCall& call, KvCache* cache, bool last_only);
   at::Tensor drop(const at::Tensor& x, const ModelCall& call, int64_t place) const;
 
   // The attention that keeps documents apart, with the learned values of `attention`; made when it is needed.
@@ -116,6 +121,9 @@ class TransformerImpl : public torch::nn::Module {
   // One vector of length 1 per text: the mean over its real tokens.
   static at::Tensor sentence_embeddings(const at::Tensor& hidden, const at::Tensor& key_mask);
 
+  // A second transformer over the same weights and, until either is given another, the same attention: for a
+  // model beside itself with other formulas. Neither copies a weight.
+  std::shared_ptr<TransformerImpl> twin() const;
   // Swaps the attention of all layers, or layer by layer. What a formula learns starts at its declared value.
   void set_attention(const Formula& formula);
   void set_attention(const std::vector<Formula>& formulas);

@@ -1,6 +1,6 @@
 // The counting allocator. While it counts it remembers the size of each block it gives out, so that a block
 // from before, freed in the middle of the work, is not taken for the work's own.
-#include "saccade/bench/memory.h"
+#include "saccade/attention/peak_memory.h"
 
 #include <c10/core/CPUAllocator.h>
 #include <c10/core/impl/alloc_cpu.h>
@@ -14,7 +14,7 @@
 
 #include "saccade/kernels/workspace.h"
 
-namespace saccade::bench {
+namespace saccade {
 namespace {
 
 class CountingAllocator final : public c10::Allocator {
@@ -100,4 +100,4 @@ int64_t available_bytes() {
   return 0;
 }
 
-}  // namespace saccade::bench
+}  // namespace saccade

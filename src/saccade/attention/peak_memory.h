@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <functional>
 
-namespace saccade::bench {
+namespace saccade {
 
 // Runs the work and returns its peak. What it leaves behind counts too: an output, gradients. Memory that
 // libraries take past torch's allocator, such as a matrix library's packing buffers, is not seen. From the
@@ -15,4 +15,4 @@ int64_t peak_bytes(const std::function<void()>& work);
 // Bytes that this machine can still give to a process; 0 when it does not say.
 int64_t available_bytes();
 
-}  // namespace saccade::bench
+}  // namespace saccade
