@@ -362,6 +362,7 @@ PairInputs AttentionImpl::prepare(const Tensor& query, const Tensor& key, const 
       cache->begin("mask", all_real(inputs.offset - inputs.first_key).unsqueeze(1).unsqueeze(-1));
     inputs.key_mask = remember("mask", mask.unsqueeze(1).unsqueeze(-1)).squeeze(1).squeeze(-1);
   }
+  if (selector_) selector_->adjust(inputs);
   if (selector_ && !inputs.lists) inputs.lists = selector_->select(inputs, cache);
   if (cache) cache->advance(key.size(2));
   return inputs;

@@ -17,6 +17,10 @@ class Selector {
   // do not count as seen yet, and a selector may keep tracks of its own in it; otherwise it is null.
   virtual std::optional<KeyLists> select(const PairInputs& inputs, KvCache* cache) = 0;
 
+  // Called before select, for selectors that change a call in another way, such as by an input of the formula
+  // that is computed from queries and keys.
+  virtual void adjust(PairInputs&) {}
+
   // Called with what came out, for selectors that only watch.
   virtual void finished(const PairInputs&, const AttentionResult&) {}
 };

@@ -9,6 +9,7 @@
 #include "saccade/base/progress.h"
 #include "saccade/base/text.h"
 #include "saccade/cli/attention_option.h"
+#include "saccade/cli/bleu_option.h"
 #include "saccade/cli/command.h"
 #include "saccade/cli/output.h"
 #include "saccade/cli/path_option.h"
@@ -29,6 +30,8 @@ struct Options {
   int64_t context = 0, stride = 0, batch_size = 4, max_tokens = 0;
   bool extend = false;
   AttentionOption attention;
+  BleuOption bleu;
+  std::string hypotheses;
   bool no_baseline = false;
   bool retrieval = false, robustness = false, length_curve = false, masked = false;
   uint64_t seed = 1;
@@ -143,7 +146,22 @@ void print_report(const Options& options, const Subject& subject, std::span<cons
   print("\n{}", report_text(evaluations, {.length_curve = options.length_curve}));
 }
 
+// The score of a translation that is there already.
+ExitCode score_file(const Options& options) {
+  require(options.bleu.given(), "eval: --hypotheses needs references; name them with --bleu");
+  require(options.model.empty(), "eval: --hypotheses has the translations; the model '{}' has nothing to do",
+          options.model);
+  const std::vector<std::string> lines = read_lines_of(options.hypotheses);
+  if (options.json)
+    print("{}\n", dump(options.bleu.json(lines, options.hypotheses), 2));
+  else
+    print("{}", options.bleu.text(lines, options.hypotheses));
+  return ExitCode::success;
+}
+
 ExitCode run(const Options& options) {
+  if (!options.hypotheses.empty()) return score_file(options);
+  require(!options.model.empty(), "eval: which model? For example: saccade eval smollm2 --data valid.txt");
   if (options.dtype == "bfloat16") prepare_bfloat16();
   keep_freed_memory();
   require(!options.data.empty() || !options.labels.empty() || options.retrieval,
@@ -193,9 +211,7 @@ ExitCode run(const Options& options) {
 
 Work declare_eval(CLI::App& app) {
   const auto options = std::make_shared<Options>();
-  app.add_option("model", options->model, "A model's directory, GGUF file or name")
-      ->type_name("MODEL")
-      ->required();
+  app.add_option("model", options->model, "A model's directory, GGUF file or name")->type_name("MODEL");
   app.add_option("--data", options->data, "Texts to predict; windows end with their text")->type_name("FILE");
   app.add_option("--context", options->context,
                  "Tokens in a window; the model's own context by default, at most 1024")
@@ -212,6 +228,9 @@ Work declare_eval(CLI::App& app) {
   app.add_option("--max-tokens", options->max_tokens, "Use only so many tokens of each text")
       ->check(CLI::Range(int64_t{2}, int64_t{1} << 50));
   options->attention.declare(app);
+  options->bleu.declare(app);
+  app.add_option("--hypotheses", options->hypotheses, "With --bleu: translations to score, without a model")
+      ->type_name("FILE");
   app.add_flag("--no-baseline", options->no_baseline,
                "With --attention: leave out the model's own attention");
   app.add_flag("--length-curve", options->length_curve, "Show the loss by how many tokens come before");

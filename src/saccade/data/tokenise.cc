@@ -59,7 +59,8 @@ void Tokeniser::encode_all() {
   bytes_ = 0;
 }
 
-std::optional<Tokenizer> learn_tokenizer(std::string_view name, const EachDocument& documents) {
+std::optional<Tokenizer> learn_tokenizer(std::string_view name, const EachDocument& documents,
+                                         bool prefix_space) {
   if (name == "bytes") return BpeTrainer({.vocabulary_size = kBytesVocabulary}).train();
   constexpr std::string_view kPrefix = "bpe:";
   if (!name.starts_with(kPrefix)) return std::nullopt;
@@ -68,7 +69,7 @@ std::optional<Tokenizer> learn_tokenizer(std::string_view name, const EachDocume
   const auto [end, error] = std::from_chars(number.data(), number.data() + number.size(), size);
   require(error == std::errc() && end == number.data() + number.size() && !number.empty(),
           "data: the tokenizer '{}'; expected a number after 'bpe:', as in bpe:4096", printable(name));
-  BpeTrainer trainer({.vocabulary_size = size});
+  BpeTrainer trainer({.vocabulary_size = size, .add_prefix_space = prefix_space});
   size_t left = kLearnedBytes;
   documents([&](const DocumentText& document) {
     const std::string_view text = document.text().substr(0, left);

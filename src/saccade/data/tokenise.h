@@ -41,6 +41,8 @@ using EachDocument = std::function<void(const OnDocument&)>;
 
 /// "bytes", or "bpe:<size>", which is learned from the first 20 MB of the documents. Nothing for any other
 /// name. Throws Error for a size that is none.
-std::optional<Tokenizer> learn_tokenizer(std::string_view name, const EachDocument& documents);
+/// `prefix_space`: the first word of a text is written like those inside it.
+std::optional<Tokenizer> learn_tokenizer(std::string_view name, const EachDocument& documents,
+                                         bool prefix_space = false);
 
 }  // namespace saccade

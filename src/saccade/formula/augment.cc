@@ -31,6 +31,12 @@ class Augmentation {
                      fmt::format("{}[i] == {}[j]", input, input), "");
   }
 
+  MaskedFormula tile_gate(int64_t tile) {
+    const std::string input = new_name("tile_gate"), pair = fmt::format("{}[i // {}, j]", input, tile);
+    plan_renames();
+    return with_mask(input, fmt::format("input {}[head, *, *]", input), pair + " > -inf", pair);
+  }
+
  private:
   // `added`: what is added to the streams, or nothing.
   MaskedFormula with_mask(const std::string& input, const std::string& declaration,
@@ -93,5 +99,9 @@ MaskedFormula with_pair_mask(const Formula& formula, PairMask kind) {
 }
 
 MaskedFormula with_documents(const Formula& formula) { return Augmentation(formula).documents(); }
+
+MaskedFormula with_tile_gate(const Formula& formula, int64_t tile) {
+  return Augmentation(formula).tile_gate(tile);
+}
 
 }  // namespace saccade

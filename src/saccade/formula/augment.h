@@ -27,4 +27,8 @@ MaskedFormula with_pair_mask(const Formula& formula, PairMask kind);
 // different documents is hidden.
 MaskedFormula with_documents(const Formula& formula);
 
+// The same with an input [head, tiles, keys] of numbers that are added to every scaled dot product: one list
+// of them for each `tile` neighbouring queries.
+MaskedFormula with_tile_gate(const Formula& formula, int64_t tile);
+
 }  // namespace saccade

@@ -29,7 +29,24 @@ void Architecture::check(const std::string& where) const {
           "{}: there are {} windows; expected one for each of {} layers", where, windows.size(), layers);
   require(dropout >= 0 && dropout < 1, "{}: a dropout of {}; expected 0 or more, less than 1", where,
           dropout);
+  require(encoder_layers >= 0 && encoder_layers <= 1 << 12,
+          "{}: the number of encoder layers is {}; expected 0 to {}", where, encoder_layers, 1 << 12);
+  require(encoder_layers == 0 || (head == HeadKind::language_model && order == BlockOrder::norm_before &&
+                                  causal && embedded_qkv == EmbeddedQkv::none && token_types == 0),
+          "{}: an encoder goes with a causal language model that has its norms before, and queries, keys and "
+          "values by projection",
+          where);
   require(head != HeadKind::classifier || labels > 0, "{}: a classifier without labels", where);
+}
+
+Architecture Architecture::encoder() const {
+  Architecture result = *this;
+  result.head = HeadKind::none;
+  result.causal = false;
+  result.layers = encoder_layers;
+  result.encoder_layers = 0;
+  result.windows.clear();
+  return result;
 }
 
 Formula Architecture::formula(int64_t layer) const {

@@ -35,10 +35,12 @@ struct Architecture {
   bool causal = true;
 
   int64_t vocabulary = 0, width = 0, layers = 0, heads = 0, kv_heads = 0, head_dim = 0;
-  int64_t inner = 0;        // width inside the MLP
-  int64_t context = 0;      // tokens that it was made for
-  int64_t token_types = 0;  // of segments; 0: there are none
-  int64_t labels = 0;       // of a classifier
+  int64_t inner = 0;             // width inside the MLP
+  int64_t context = 0;           // tokens that it was made for
+  int64_t token_types = 0;       // of segments; 0: there are none
+  int64_t labels = 0;            // of a classifier
+  int64_t encoder_layers = 0;    // of an encoder, at whose output all blocks look; 0: there is none
+  bool shared_embedding = true;  // the encoder reads the same embedding of tokens
 
   NormKind norm = NormKind::rms;
   double norm_epsilon = 1e-5;
@@ -65,6 +67,8 @@ struct Architecture {
 
   // Throws Error, naming `where`, for what cannot be built.
   void check(const std::string& where) const;
+  // The encoder's own, when there is one.
+  Architecture encoder() const;
   // How the model attends in a layer, before anything is swapped.
   Formula formula(int64_t layer) const;
   int64_t window(int64_t layer) const { return windows.empty() ? 0 : windows[static_cast<size_t>(layer)]; }

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <functional>
 #include <set>
 
 #include "saccade/attention/shapes.h"
@@ -98,6 +99,12 @@ std::vector<int64_t> part_rows(const WeightRule& rule, const Tensor& parameter, 
   return {a.inner, a.inner};
 }
 
+// What formulas learned is beside the weights, and read later.
+bool belongs_to_attention(std::string_view name) {
+  return name.starts_with("attention.") || name.starts_with("encoder_attention.") ||
+         name.starts_with("cross_attention.");
+}
+
 void read_weights(TransformerImpl& model, const ModelFiles& files) {
   const Architecture& a = files.architecture;
   const std::string where = files.checkpoint.path().string();
@@ -131,7 +138,7 @@ void read_weights(TransformerImpl& model, const ModelFiles& files) {
     });
     // A tied output that is stored all the same says nothing new.
     const bool tied = a.tied && (view.name == "lm_head.weight" || view.name == "output.weight");
-    require(used.contains(view.name) || ignored || tied || view.name.starts_with("attention."),
+    require(used.contains(view.name) || ignored || tied || belongs_to_attention(view.name),
             "{}: the tensor '{}' has no place in a {} model", where, printable(view.name), a.family);
   }
   for (auto& [name, compact] : compacts) model.keep_compact(name, compact);
@@ -139,38 +146,89 @@ void read_weights(TransformerImpl& model, const ModelFiles& files) {
 
 // --- the attention beside the weights ---
 
-fs::path attention_file(const fs::path& directory) { return directory / "attention.attn"; }
-fs::path attention_file(const fs::path& directory, int64_t layer) {
-  return directory / "attention" / fmt::format("{}.attn", layer);
+// A stack of layers whose attention can be swapped. Its name is that of its file, and begins the names of
+// what its formulas learned: "attention.0.alpha".
+struct AttentionSlot {
+  std::string name;
+  std::vector<Attention> layers;
+  std::vector<Formula> own;  // before anything is swapped
+  std::function<void(const std::vector<Formula>&)> set;
+};
+
+std::vector<AttentionSlot> slots_of(TransformerImpl& model) {
+  std::vector<AttentionSlot> slots;
+  const auto add = [&](std::string name, TransformerImpl& stack) {
+    AttentionSlot& slot = slots.emplace_back(AttentionSlot{.name = std::move(name)});
+    for (int64_t layer = 0; layer < stack.architecture().layers; ++layer) {
+      slot.layers.push_back(stack.block(layer)->attention);
+      slot.own.push_back(stack.architecture().formula(layer));
+    }
+    slot.set = [&stack](const std::vector<Formula>& formulas) { stack.set_attention(formulas); };
+  };
+  add("attention", model);
+  if (!model.encoder()) return slots;
+  add("encoder_attention", *model.encoder());
+  AttentionSlot& cross = slots.emplace_back(AttentionSlot{.name = "cross_attention"});
+  for (int64_t layer = 0; layer < model.architecture().layers; ++layer) {
+    cross.layers.push_back(model.block(layer)->cross->attention);
+    cross.own.push_back(Formula::load("full"));
+  }
+  cross.set = [&model](const std::vector<Formula>& formulas) { model.set_cross_attention(formulas); };
+  return slots;
 }
 
-// What formulas learned is stored among the weights as "attention.<layer>.<name>".
-std::string learned_name(int64_t layer, const std::string& name) {
-  return fmt::format("attention.{}.{}", layer, name);
+// One formula for all layers, or one for each.
+fs::path attention_file(const fs::path& directory, const AttentionSlot& slot) {
+  return directory / (slot.name + ".attn");
+}
+fs::path attention_file(const fs::path& directory, const AttentionSlot& slot, size_t layer) {
+  return directory / slot.name / fmt::format("{}.attn", layer);
+}
+
+std::string learned_name(const AttentionSlot& slot, size_t layer, const std::string& name) {
+  return fmt::format("{}.{}.{}", slot.name, layer, name);
+}
+
+void read_formulas(const AttentionSlot& slot, const fs::path& path) {
+  const auto load = [](const fs::path& file) {
+    return Formula::parse(read_file(file, kMostFormulaBytes), {.name = file.string()});
+  };
+  if (fs::exists(attention_file(path, slot)))
+    return slot.set(std::vector<Formula>(slot.layers.size(), load(attention_file(path, slot))));
+  if (!fs::exists(path / slot.name)) return;
+  std::vector<Formula> formulas;
+  for (size_t layer = 0; layer < slot.layers.size(); ++layer)
+    formulas.push_back(load(attention_file(path, slot, layer)));
+  slot.set(formulas);
 }
 
 void read_attention(TransformerImpl& model, const fs::path& path, const Checkpoint& checkpoint) {
   if (!fs::is_directory(path)) return;
-  const int64_t layers = model.architecture().layers;
-  const auto load = [](const fs::path& file) {
-    return Formula::parse(read_file(file, kMostFormulaBytes), {.name = file.string()});
-  };
-  if (fs::exists(attention_file(path))) {
-    model.set_attention(load(attention_file(path)));
-  } else if (fs::exists(path / "attention")) {
-    std::vector<Formula> formulas;
-    for (int64_t layer = 0; layer < layers; ++layer) formulas.push_back(load(attention_file(path, layer)));
-    model.set_attention(formulas);
+  for (const AttentionSlot& slot : slots_of(model)) read_formulas(slot, path);
+  for (const AttentionSlot& slot : slots_of(model))
+    for (size_t layer = 0; layer < slot.layers.size(); ++layer)
+      for (auto& item : slot.layers[layer]->named_parameters()) {
+        const std::string name = learned_name(slot, layer, item.key());
+        if (!checkpoint.has(name)) continue;  // it starts at its declared value
+        const TensorView& view = checkpoint.get(name);
+        require(view.shape == item.value().sizes().vec(), "{}: the tensor '{}' has shape {}; expected {}",
+                path.string(), name, print_shape(view.shape), shape_text(item.value()));
+        read_rows(view, item.value().data_ptr<float>());
+      }
+}
+
+// Only what was swapped.
+void write_formulas(const AttentionSlot& slot, const fs::path& directory) {
+  bool swapped = false, alike = true;
+  for (size_t layer = 0; layer < slot.layers.size(); ++layer) {
+    swapped |= !(slot.layers[layer]->formula() == slot.own[layer]);
+    alike &= slot.layers[layer]->formula() == slot.layers[0]->formula();
   }
-  for (int64_t layer = 0; layer < layers; ++layer)
-    for (auto& item : model.block(layer)->attention->named_parameters()) {
-      const std::string name = learned_name(layer, item.key());
-      if (!checkpoint.has(name)) continue;  // it starts at its declared value
-      const TensorView& view = checkpoint.get(name);
-      require(view.shape == item.value().sizes().vec(), "{}: the tensor '{}' has shape {}; expected {}",
-              path.string(), name, print_shape(view.shape), shape_text(item.value()));
-      read_rows(view, item.value().data_ptr<float>());
-    }
+  if (!swapped) return;
+  if (alike) return write_atomic(attention_file(directory, slot), slot.layers[0]->formula().resolved());
+  make_directories(directory / slot.name);
+  for (size_t layer = 0; layer < slot.layers.size(); ++layer)
+    write_atomic(attention_file(directory, slot, layer), slot.layers[layer]->formula().resolved());
 }
 
 }  // namespace
@@ -218,21 +276,15 @@ void save_model(const Transformer& model, const fs::path& directory, int64_t sha
       first += rows[index];
     }
   }
-  bool swapped = false, alike = true;
-  for (int64_t layer = 0; layer < a.layers; ++layer) {
-    swapped |= !(model->formula(layer) == a.formula(layer));
-    alike &= model->formula(layer) == model->formula(0);
-    for (const auto& item : model->block(layer)->attention->named_parameters())
-      add(learned_name(layer, item.key()), item.value());
-  }
+  const std::vector<AttentionSlot> slots = slots_of(*model.ptr());
+  for (const AttentionSlot& slot : slots)
+    for (size_t layer = 0; layer < slot.layers.size(); ++layer)
+      for (const auto& item : slot.layers[layer]->named_parameters())
+        add(learned_name(slot, layer, item.key()), item.value());
   write_safetensors_shards(directory, sources, shard_bytes);
   Json config = family.to_hub(a);
   write_atomic(directory / "config.json", dump(config, 2) + "\n");
-  if (!swapped) return;
-  if (alike) return write_atomic(attention_file(directory), model->formula(0).resolved());
-  make_directories(directory / "attention");
-  for (int64_t layer = 0; layer < a.layers; ++layer)
-    write_atomic(attention_file(directory, layer), model->formula(layer).resolved());
+  for (const AttentionSlot& slot : slots) write_formulas(slot, directory);
 }
 
 fs::path model_store() {

@@ -95,6 +95,10 @@ Architecture from_hub(const HubConfig& config) {
   Architecture a;
   a.family = "saccade";
   visit(a, Reader{config});
+  if (config.has("encoder_layers")) {
+    a.encoder_layers = config.size("encoder_layers");
+    a.shared_embedding = config.boolean("shared_embedding");
+  }
   if (config.has("rotary_base")) a.rotary = RotaryOptions{.base = config.positive("rotary_base")};
   read_token_ids(a, config);
   return a;
@@ -103,6 +107,10 @@ Architecture from_hub(const HubConfig& config) {
 Json to_hub(const Architecture& a) {
   Json config = {{"model_type", "saccade"}};
   visit(a, Writer{config});
+  if (a.encoder_layers > 0) {
+    config["encoder_layers"] = a.encoder_layers;
+    config["shared_embedding"] = a.shared_embedding;
+  }
   if (a.rotary) config["rotary_base"] = a.rotary->base;
   write_token_ids(a, config);
   return config;

@@ -17,6 +17,7 @@ using at::Tensor;
 
 void ModelCache::reset() {
   for (KvCache& layer : layers_) layer.reset();
+  memory_.clear();
   real_tokens = Tensor();
 }
 
@@ -29,6 +30,18 @@ void ModelCache::crop(int64_t length) {
 void ModelCache::reorder(const Tensor& indices) {
   for (KvCache& layer : layers_) layer.reorder(indices);
   if (real_tokens.defined()) real_tokens = real_tokens.index_select(0, indices);
+  if (memory_.empty()) return;
+  // Beams of one source look at the same memory: as long as they only change places among themselves, nothing
+  // is copied.
+  const Tensor sources = sources_.index_select(0, indices);
+  if (torch::equal(sources, sources_)) return;
+  for (CrossMemory& layer : memory_) layer.reorder(indices);
+  sources_ = sources;
+}
+
+void ModelCache::set_memory(std::vector<CrossMemory> memory) {
+  memory_ = std::move(memory);
+  sources_ = torch::arange(memory_.front().key.size(0), torch::kLong);
 }
 
 BlockImpl::BlockImpl(const Architecture& architecture, int64_t layer)
@@ -56,6 +69,7 @@ BlockImpl::BlockImpl(const Architecture& architecture, int64_t layer)
     mlp_after_norm = norm("mlp_after_norm", a.width);
   }
   mlp = register_module("mlp", Mlp(a));
+  if (a.encoder_layers > 0) cross = register_module("cross", CrossAttention(a));
   set_formula(a.formula(layer), Path::automatic);
 }
 
@@ -147,12 +161,16 @@ Tensor BlockImpl::drop(const Tensor& x, const ModelCall& call, int64_t place) co
   return dropped(x, architecture_.dropout, call, fmt::format("{} {}", layer_, place));
 }
 
-Tensor BlockImpl::forward(const Tensor& all, const ModelCall& call, KvCache* cache, bool last_only) {
+Tensor BlockImpl::forward(const Tensor& all, const ModelCall& call, KvCache* cache, bool last_only,
+                          const CrossMemory* memory) {
   const Tensor x = last_only ? all.narrow(1, all.size(1) - 1, 1) : all;
   switch (architecture_.order) {
     case BlockOrder::norm_before: {
-      const Tensor between =
-          plus(x, drop(attend(attention_norm->forward(all), call, cache, last_only), call, 0));
+      Tensor between = plus(x, drop(attend(attention_norm->forward(all), call, cache, last_only), call, 0));
+      if (memory) {
+        const int64_t position = (cache ? cache->length() : all.size(1)) - between.size(1);
+        between = plus(between, drop(cross->forward(between, *memory, position), call, 2));
+      }
       return plus(between, drop(mlp->forward(mlp_norm->forward(between)), call, 1));
     }
     case BlockOrder::norm_after: {
@@ -170,12 +188,21 @@ Tensor BlockImpl::forward(const Tensor& all, const ModelCall& call, KvCache* cac
 }
 
 TransformerImpl::TransformerImpl(Architecture architecture) : architecture_(std::move(architecture)) {
+  build({});
+}
+
+TransformerImpl::TransformerImpl(Architecture architecture, Tensor tokens)
+    : architecture_(std::move(architecture)) {
+  build(tokens);
+}
+
+void TransformerImpl::build(const Tensor& tokens) {
   const Architecture& a = architecture_;
   a.check("model");
   const auto norm = [&](const char* name) {
     return register_module(name, Norm(a.norm, a.width, a.norm_epsilon));
   };
-  tokens_ = register_parameter("tokens", torch::empty({a.vocabulary, a.width}));
+  tokens_ = tokens.defined() ? tokens : register_parameter("tokens", torch::empty({a.vocabulary, a.width}));
   if (a.learned_positions) positions_ = register_parameter("positions", torch::empty({a.context, a.width}));
   if (a.token_types > 0) types_ = register_parameter("types", torch::empty({a.token_types, a.width}));
   if (a.order == BlockOrder::norm_after)
@@ -195,6 +222,37 @@ TransformerImpl::TransformerImpl(Architecture architecture) : architecture_(std:
   }
   if ((a.head == HeadKind::language_model || a.head == HeadKind::masked_model) && !a.tied)
     output_ = register_module("output", Projection(a.width, a.vocabulary, false));
+  if (a.encoder_layers > 0)
+    encoder_ = register_module(
+        "encoder", std::make_shared<TransformerImpl>(a.encoder(), a.shared_embedding ? tokens_ : Tensor()));
+}
+
+std::vector<CrossMemory> TransformerImpl::read_source(const ModelCall& call) {
+  if (!encoder_) {
+    require(!call.source.defined(), "model: it has no encoder to read a source");
+    return {};
+  }
+  if (call.cache && !call.cache->memory().empty()) {
+    require(!call.source.defined(), "model: the cache holds a source already; a second one was given");
+    return call.cache->memory();
+  }
+  require(call.source.defined(), "model: it translates, and needs a source to read");
+  require(call.source.dim() == 2 && call.ids.dim() == 2 && call.source.size(0) == call.ids.size(0),
+          "model: a source of shape {} for ids of shape {}; expected as many sequences",
+          shape_text(call.source), shape_text(call.ids));
+  require(!call.source_mask.defined() || call.source_mask.sizes() == call.source.sizes(),
+          "model: a source mask of shape {} for a source of shape {}", shape_text(call.source_mask),
+          shape_text(call.source));
+  // Numbers of its own: the same would leave out the same places on both sides.
+  const Tensor states = encoder_->forward({.ids = call.source,
+                                           .key_mask = call.source_mask,
+                                           .dropout_seed = RandomStream(call.dropout_seed, "encoder").next(),
+                                           .first_sequence = call.first_sequence,
+                                           .recompute = call.recompute});
+  std::vector<CrossMemory> memory;
+  for (const Block& block : blocks_) memory.push_back(block->cross.ptr()->remember(states, call.source_mask));
+  if (call.cache) call.cache->set_memory(memory);
+  return memory;
 }
 
 Tensor TransformerImpl::embed(const ModelCall& call) {
@@ -243,16 +301,19 @@ Tensor TransformerImpl::forward(const ModelCall& call) {
   require(!call.last_only || (tokens > 0 && !call.hidden_states),
           "model: the last token alone was asked for, of {} tokens{}", tokens,
           call.hidden_states ? " with all hidden states" : "");
+  const std::vector<CrossMemory> memory = read_source(call);
   Tensor x = embed(call);
   if (call.hidden_states) call.hidden_states->assign(1, x);
   for (int64_t layer = 0; layer < a.layers; ++layer) {
-    if (call.recompute && torch::GradMode::is_enabled()) {
+    // A block that looks at an encoder's output is remembered: its second pass would go through the encoder.
+    if (call.recompute && torch::GradMode::is_enabled() && memory.empty()) {
       const Block current = block(layer);
       x = recomputed(
           [current, call](const Tensor& input) { return current.ptr()->forward(input, call, nullptr); }, x);
     } else {
       x = block(layer)->forward(x, call, call.cache ? &call.cache->layer(layer) : nullptr,
-                                call.last_only && layer + 1 == a.layers && tokens > 1);
+                                call.last_only && layer + 1 == a.layers && tokens > 1,
+                                memory.empty() ? nullptr : &memory[static_cast<size_t>(layer)]);
     }
     if (call.on_block) call.on_block(layer, x);
     if (call.hidden_states && layer + 1 < a.layers) call.hidden_states->push_back(x);
@@ -324,7 +385,25 @@ void TransformerImpl::restore_attention() {
 
 void TransformerImpl::set_path(Path path) {
   path_ = path;
-  for (Block& block : blocks_) block->attention->set_path(path);
+  for (Block& block : blocks_) {
+    block->attention->set_path(path);
+    if (!block->cross.is_empty()) block->cross->attention->set_path(path);
+  }
+  if (encoder_) encoder_->set_path(path);
+}
+
+void TransformerImpl::set_cross_attention(const std::vector<Formula>& formulas) {
+  require(encoder_ != nullptr, "model: it has no encoder to look at");
+  require(formulas.size() == blocks_.size(), "model: {} formulas for {} layers", formulas.size(),
+          blocks_.size());
+  for (size_t layer = 0; layer < blocks_.size(); ++layer)
+    blocks_[layer]->cross->set_formula(formulas[layer], path_);
+}
+
+void TransformerImpl::clamp_formulas() {
+  for (const auto& module : modules(false))
+    if (const auto attention = std::dynamic_pointer_cast<AttentionImpl>(module))
+      attention->clamp_parameters();
 }
 
 ModelCache TransformerImpl::make_cache() const {

@@ -13,6 +13,7 @@
 
 #include "saccade/attention/attention.h"
 #include "saccade/models/architecture.h"
+#include "saccade/models/cross_attention.h"
 #include "saccade/models/layers.h"
 
 namespace saccade {
@@ -32,13 +33,22 @@ class ModelCache {
   // these.
   at::Tensor real_tokens;
 
+  // What an encoder has read, layer by layer; empty before it has read anything.
+  const std::vector<CrossMemory>& memory() const { return memory_; }
+  void set_memory(std::vector<CrossMemory> memory);
+
  private:
   std::vector<KvCache> layers_;
+  std::vector<CrossMemory> memory_;
+  at::Tensor sources_;  // the number of the source that each sequence translates
 };
 
 struct ModelCall {
   at::Tensor ids;       // [batch, tokens]
   at::Tensor key_mask;  // [batch, tokens], true for real tokens, false for padding; undefined: all are real
+  // Of a model with an encoder: what it reads, [batch, source tokens], and which of it is no padding. With a
+  // cache they are given once, with the first tokens.
+  at::Tensor source, source_mask;
   at::Tensor token_types;  // [batch, tokens]; undefined: all are 0
   ModelCache* cache = nullptr;
   bool last_only =
@@ -70,8 +80,10 @@ class BlockImpl : public torch::nn::Module {
  public:
   BlockImpl(const Architecture& architecture, int64_t layer);
 
-  // `last_only`: of the last token alone; the others are still attended to.
-  at::Tensor forward(const at::Tensor& x, const ModelCall& call, KvCache* cache, bool last_only = false);
+  // `last_only`: of the last token alone; the others are still attended to. `memory`: of a block with
+  // cross-attention, what it looks at.
+  at::Tensor forward(const at::Tensor& x, const ModelCall& call, KvCache* cache, bool last_only = false,
+                     const CrossMemory* memory = nullptr);
   // What the attention makes of its input, with the projections around it.
   at::Tensor attend(const at::Tensor& x, const ModelCall& call, KvCache* cache = nullptr,
                     bool last_only = false);
@@ -84,6 +96,7 @@ class BlockImpl : public torch::nn::Module {
   Norm attention_norm{nullptr}, attention_after_norm{nullptr}, mlp_norm{nullptr}, mlp_after_norm{nullptr};
   Mlp mlp{nullptr};
   Attention attention{nullptr};
+  CrossAttention cross{nullptr};  // of a model with an encoder
 
  private:
   at::Tensor drop(const at::Tensor& x, const ModelCall& call, int64_t place) const;
@@ -105,6 +118,8 @@ class TransformerImpl : public torch::nn::Module {
  public:
   // With weights that are allocated and not yet set. Throws Error for what cannot be built.
   explicit TransformerImpl(Architecture architecture);
+  // An encoder that reads the embedding of another model, to which that embedding belongs.
+  TransformerImpl(Architecture architecture, at::Tensor tokens);
 
   // The last hidden states, [batch, tokens, width], after the last norm.
   at::Tensor forward(const ModelCall& call);
@@ -129,6 +144,12 @@ class TransformerImpl : public torch::nn::Module {
   void set_attention(const std::vector<Formula>& formulas);
   void restore_attention();
   void set_path(Path path);
+  // How the decoder looks at the encoder's output, in all layers.
+  void set_cross_attention(const std::vector<Formula>& formulas);
+  // The encoder, or null.
+  const std::shared_ptr<TransformerImpl>& encoder() const { return encoder_; }
+  // Brings all that formulas learn back into its bounds; after each step of an optimiser.
+  void clamp_formulas();
   // Throws Error unless every layer can decode.
   ModelCache make_cache() const;
 
@@ -143,6 +164,10 @@ class TransformerImpl : public torch::nn::Module {
   void keep_compact(const std::string& name, std::shared_ptr<CompactWeight> weight);
 
  private:
+  void build(const at::Tensor& tokens);
+  // What the blocks' cross-attention looks at; empty without an encoder.
+  std::vector<CrossMemory> read_source(const ModelCall& call);
+
   Architecture architecture_;
   Path path_ = Path::automatic;
   at::Tensor tokens_, positions_, types_;  // embeddings
@@ -151,6 +176,7 @@ class TransformerImpl : public torch::nn::Module {
   at::Tensor output_bias_;
   std::shared_ptr<const CompactWeight> compact_tokens_;
   std::vector<Block> blocks_;
+  std::shared_ptr<TransformerImpl> encoder_;
 };
 TORCH_MODULE(Transformer);
 

@@ -51,8 +51,7 @@ void Optimiser::step(double rate) {
     at::_fused_adamw_(values, gradients, first, second, {}, counts, rate * group.rate, options_.beta1,
                       options_.beta2, group.decay, options_.epsilon, false, false);
   }
-  for (int64_t layer = 0; layer < model_->architecture().layers; ++layer)
-    model_->block(layer)->attention->clamp_parameters();
+  model_->clamp_formulas();
 }
 
 void Optimiser::clear_gradients() {
