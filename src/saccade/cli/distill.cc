@@ -10,12 +10,14 @@
 #include "saccade/base/memory.h"
 #include "saccade/base/progress.h"
 #include "saccade/base/text.h"
+#include "saccade/cli/attention_option.h"
 #include "saccade/cli/command.h"
 #include "saccade/cli/interrupt.h"
 #include "saccade/cli/output.h"
 #include "saccade/distill/attention_time.h"
 #include "saccade/distill/distillation.h"
 #include "saccade/distill/frontier.h"
+#include "saccade/distill/imitate.h"
 #include "saccade/evaluate/perplexity.h"
 #include "saccade/generate/text_model.h"
 #include "saccade/report/chart.h"
@@ -26,9 +28,11 @@ namespace {
 constexpr size_t kLargestFile = size_t{1} << 40;
 
 struct Options {
-  std::string model, data, out;
+  std::string model, data, out, scorers;
+  AttentionOption attention;
+  Imitation imitation;
   DistillOptions distill;
-  int64_t context = 0;
+  int64_t context = 0, snippets = 4;
   bool resume = false, no_decoding = false, frontier = false, json = false;
   int threads = 0;
 };
@@ -160,16 +164,91 @@ ExitCode run_frontier(const Options& options, const TextModel& text_model, const
   return ExitCode::success;
 }
 
+std::string imitation_chart(const std::vector<ImitationEpoch>& epochs, const std::string& title) {
+  Series learned{.name = "learned from"}, held_out{.name = "held out"};
+  for (const ImitationEpoch& epoch : epochs) {
+    for (const auto& [series, value] : {std::pair{&learned, epoch.learned}, {&held_out, epoch.held_out}}) {
+      series->x.push_back(static_cast<double>(epoch.epoch));
+      series->y.push_back(value);
+    }
+  }
+  LineChart chart{.title = "Divergence from the dense model",
+                  .subtitle = title,
+                  .x_label = "epoch",
+                  .y_label = "KL per token (nats)",
+                  .log_y = true};
+  chart.series.push_back(learned);
+  if (epochs.front().held_out > 0) chart.series.push_back(held_out);
+  return to_svg(chart);
+}
+
+// The whole model, with what it has learned, its attention and its tokenizer.
+ExitCode run_imitation(const Options& options, TextModel& text_model, const TokenIds& ids) {
+  const int64_t tokens = options.context > 0 ? options.context : 128;
+  const TextWindows windows = cut_windows(
+      ids, std::vector<WindowCount>{
+               {.tokens = tokens, .learn = options.snippets, .sense = 0, .hold_out = options.snippets}});
+  const std::vector<at::Tensor> teacher = last_hidden_states(text_model.model, windows.learn),
+                                held_out = last_hidden_states(text_model.model, windows.held_out);
+  options.attention.apply(text_model.model, Path::automatic);
+  Imitation imitation = options.imitation;
+  imitation.seed = options.distill.seed;
+  imitation.stop = [] { return interrupt_wanted(); };
+  std::optional<Progress> bar;
+  bar.emplace(imitation.epochs, "epochs");
+  imitation.on_epoch = [&](const Json& event) {
+    bar->update(event["epoch"], fmt::format("KL {:.4f}", event["divergence"].get<double>()));
+    if (event["epoch"].get<int64_t>() % 10 == 0)
+      log::info("epoch {}: divergence {:.4f}, {:.4f} on held-out text", event["epoch"].get<int64_t>(),
+                event["divergence"].get<double>(), event["held_out"].get<double>());
+  };
+  const std::vector<ImitationEpoch> epochs =
+      imitate(text_model.model, windows.learn, teacher, windows.held_out, held_out, imitation);
+  bar.reset();
+  Json json{{"model", options.model},
+            {"attention", options.attention.title()},
+            {"tokens", tokens},
+            {"texts", windows.learn.size()}};
+  for (const ImitationEpoch& epoch : epochs)
+    json["epochs"].push_back(
+        {{"epoch", epoch.epoch}, {"divergence", epoch.learned}, {"held_out", epoch.held_out}});
+  if (!options.out.empty()) {
+    const std::filesystem::path out = options.out;
+    save_model(text_model.model, out);
+    write_atomic(out / "tokenizer.json", text_model.tokenizer.to_json());
+    write_atomic(out / "tokenizer_config.json", text_model.tokenizer.config_json());
+    write_atomic(out / "imitation.json", dump(json, 2) + "\n");
+    write_atomic(out / "imitation.svg",
+                 imitation_chart(epochs, fmt::format("{} with {}, {} of {} tokens", options.model,
+                                                     options.attention.title(),
+                                                     plural(std::ssize(windows.learn), "text"), tokens)));
+  }
+  if (options.json)
+    print("{}\n", dump(json, 2));
+  else
+    print(
+        "divergence on the texts learned from  {:.4f} -> {:.4f} after {}\non held-out texts                  "
+        "   {:.4f} -> {:.4f}\n",
+        epochs.front().learned, epochs.back().learned, plural(epochs.back().epoch, "epoch"),
+        epochs.front().held_out, epochs.back().held_out);
+  return ExitCode::success;
+}
+
 ExitCode run(Options options) {
   keep_freed_memory();
   if (options.threads > 0) at::set_num_threads(options.threads);
   Goal& goal = options.distill.goal;
-  require(options.frontier || (goal.divergence > 0) != (goal.density > 0),
+  const bool imitates = options.attention.given();
+  require(imitates || options.frontier || (goal.divergence > 0) != (goal.density > 0),
           "distill: give either --kl or --density");
   options.distill.decoding = !options.no_decoding;
   const std::string content = read_file(options.data, kLargestFile);
   TextModel text_model = load_text_model(options.model);
   const EncodedText text = encode_text(text_model.tokenizer, content, options.data);
+  if (imitates) {
+    watch_interrupts();
+    return run_imitation(options, text_model, text.ids);
+  }
   if (options.context > 0) {
     require(options.context % options.distill.selection.query_tile == 0,
             "distill: a context of {}; expected a multiple of the query tile of {}", options.context,
@@ -180,6 +259,7 @@ ExitCode run(Options options) {
   Display display;
   const DistillRun events{.directory = options.out,
                           .base = options.model,
+                          .scorers = options.scorers,
                           .resume = options.resume,
                           .on_event = [&](const Json& event) { display.event(event); },
                           .on_progress = [&](std::string_view stage, int64_t done,
@@ -257,6 +337,46 @@ Work declare_distill(CLI::App& app) {
   app.add_option("--rate", distill.scorer.rate, "Learning rate, relative to the size of what learns")
       ->check(CLI::PositiveNumber)
       ->capture_default_str();
+  app.add_option("--scorers", options->scorers,
+                 "Take the scorers that this run has learned, and only set them anew")
+      ->type_name("DIR");
+  FineTuning& tuning = distill.fine_tuning;
+  app.add_option("--fine-tune", tuning.steps,
+                 "Then train all scorers together by what the model says, for so many steps")
+      ->check(CLI::Range(0, 1000000))
+      ->capture_default_str();
+  app.add_option("--fine-tune-rate", tuning.rate, "Learning rate of that")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  app.add_option("--output-weight", tuning.output, "Fine-tuning: weight of the output's divergence")
+      ->check(CLI::NonNegativeNumber)
+      ->capture_default_str();
+  app.add_option("--hidden-weight", tuning.hidden, "Fine-tuning: weight of the distance of hidden states")
+      ->check(CLI::NonNegativeNumber)
+      ->capture_default_str();
+  app.add_option("--map-weight", tuning.maps, "Fine-tuning: weight of the attention maps' divergence")
+      ->check(CLI::NonNegativeNumber)
+      ->capture_default_str();
+  app.add_option("--density-price", tuning.density, "Fine-tuning: what keeping all pairs costs beside these")
+      ->check(CLI::NonNegativeNumber)
+      ->capture_default_str();
+  options->attention.declare(app);
+  app.add_option("--epochs", options->imitation.epochs,
+                 "With --attention: train the model to imitate itself for so many rounds")
+      ->check(CLI::Range(0, 1000000))
+      ->capture_default_str();
+  app.add_option("--snippets", options->snippets, "With --attention: texts to learn from")
+      ->check(CLI::Range(1, 1000000))
+      ->capture_default_str();
+  app.add_option("--learn", options->imitation.learn,
+                 "With --attention: what learns, such as mlp, projection, output, attention")
+      ->delimiter(',');
+  app.add_option("--learning-rate", options->imitation.rate, "With --attention: the rate")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  app.add_flag_callback(
+      "--always", [&distill] { distill.longest = 0; },
+      "Choose keys at every length, also where dense attention is faster");
   app.add_flag("--no-decoding", options->no_decoding,
                "Learn nothing for single queries: decoding looks at all keys");
   app.add_option("--seed", distill.seed, "Seed of everything that is drawn")->capture_default_str();

@@ -9,6 +9,7 @@
 #include "saccade/base/random.h"
 #include "saccade/distill/budget.h"
 #include "saccade/distill/frontier.h"
+#include "saccade/distill/imitate.h"
 #include "saccade/distill/rivals.h"
 #include "saccade/sparse/span.h"
 #include "saccade/sparse/testing.h"
@@ -317,6 +318,65 @@ TEST(Distill, ResumesToTheSameModel) {
   Transformer loaded = tiny_transformer();
   attach(loaded, load_sparse(directory).selectors);
   EXPECT_EQ((hidden(whole) - hidden(loaded)).abs().max().item<double>(), 0);
+}
+
+TEST(Distill, FineTuningTakesBackWhatDoesNotHelp) {
+  Transformer model = tiny_transformer();
+  DistillOptions options = small_options();
+  options.goal.divergence = 0.02;
+  options.decoding = false;
+  const TokenIds text = random_text(3000);
+  const DistillResult plain = distill(model, text, options, {});
+  options.fine_tuning = {
+      .steps = 12, .rate = 0.01, .hidden = 0.01, .maps = 0.01, .density = 0.05, .watch_every = 4};
+  std::vector<Json> events;
+  const DistillResult tuned =
+      distill(model, text, options, {.on_event = [&](const Json& event) { events.push_back(event); }});
+  EXPECT_TRUE(tuned.solution.found);
+  EXPECT_LE(tuned.solution.density, plain.solution.density + 1e-9);
+  ASSERT_TRUE(tuned.fine_tuned.has_value());
+  // Far too fast: held-out text shows it, and nothing of it stays.
+  options.fine_tuning.rate = 30;
+  const DistillResult wild = distill(model, text, options, {});
+  EXPECT_TRUE((*wild.fine_tuned)["stepped_back"].get<bool>());
+  EXPECT_NEAR(wild.solution.density, plain.solution.density, 1e-9);
+}
+
+TEST(Distill, ScorersOfAnotherRunCanBeSetAnew) {
+  const std::filesystem::path directory = std::filesystem::path(testing::TempDir()) / "distill_scorers";
+  std::filesystem::remove_all(directory);
+  Transformer model = tiny_transformer();
+  DistillOptions options = small_options();
+  options.goal.divergence = 0.02;
+  const TokenIds text = random_text(3000);
+  const DistillResult first = distill(model, text, options, {.directory = directory, .base = "x"});
+  options.goal.divergence = 0.1;
+  int64_t trained = 0;
+  const DistillResult second =
+      distill(model, text, options, {.scorers = directory, .on_event = [&](const Json& event) {
+                                       trained += event["stage"] == "scorer" ? 1 : 0;
+                                     }});
+  EXPECT_EQ(trained, 0);
+  EXPECT_LT(second.solution.density, first.solution.density);
+}
+
+TEST(Imitation, ComesCloserToTheModel) {
+  Transformer model = tiny_transformer();
+  const std::vector<TokenIds> texts{random_text(48, 1), random_text(48, 2)}, held_out{random_text(48, 3)};
+  const std::vector<Tensor> teacher = last_hidden_states(model, texts),
+                            other = last_hidden_states(model, held_out);
+  const Tensor projection = model->block(0)->projection->weight.clone(),
+               mlp = model->block(0)->mlp->up->weight.clone();
+  model->set_attention(Formula::load("window", {{"w", 4}}));
+  const std::vector<ImitationEpoch> epochs =
+      imitate(model, texts, teacher, held_out, other, {.epochs = 30, .rate = 3e-3});
+  ASSERT_EQ(epochs.size(), 31U);
+  EXPECT_LT(epochs.back().learned, 0.4 * epochs.front().learned);
+  EXPECT_GT(epochs.front().held_out, 0);
+  EXPECT_TRUE(
+      torch::equal(model->block(0)->projection->weight, projection));  // what is not chosen is not touched
+  EXPECT_FALSE(torch::equal(model->block(0)->mlp->up->weight, mlp));
+  EXPECT_THROW(imitate(model, texts, teacher, {}, {}, {.learn = {"mpl"}}), Error);
 }
 
 TEST(Frontier, TheOracleIsBestAndLearningBeatsChance) {

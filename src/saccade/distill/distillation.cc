@@ -7,6 +7,7 @@
 #include "saccade/base/error.h"
 #include "saccade/base/file.h"
 #include "saccade/base/meter.h"
+#include "saccade/distill/fine_tune.h"
 #include "saccade/sparse/span.h"
 
 namespace saccade {
@@ -178,6 +179,11 @@ Json to_json(const DistillOptions& options) {
             {"rate", options.scorer.rate},
             {"decoding", options.decoding},
             {"decoding_rank", options.single.rank},
+            {"fine_tuning_steps", options.fine_tuning.steps},
+            {"fine_tuning_rate", options.fine_tuning.rate},
+            {"output_weight", options.fine_tuning.output},
+            {"hidden_weight", options.fine_tuning.hidden},
+            {"map_weight", options.fine_tuning.maps},
             {"draws", options.draws},
             {"seed", options.seed}};
   SelectionOptions selection = options.selection;
@@ -229,6 +235,17 @@ Selectors train_selectors(Transformer model, const TextWindows& windows, const D
     }
     return selectors;
   }
+  if (!run.scorers.empty()) {
+    selectors = load_sparse(run.scorers).selectors;
+    require(std::ssize(selectors) == layers, "{}: scorers for {} layers, the model has {}",
+            run.scorers.string(), selectors.size(), layers);
+    for (const auto& selector : selectors) {
+      require(dynamic_cast<LowRankSelector*>(selector.get()) != nullptr,
+              "{}: selectors of kind '{}' have no scores", run.scorers.string(), selector->kind());
+      selector->options().min_keys = 0;
+    }
+    return selectors;
+  }
   int64_t known = 0;
   for (int64_t layer = 0; layer < layers; ++layer)
     if ((selectors[static_cast<size_t>(layer)] = kept_layer(run, layer))) ++known;
@@ -260,15 +277,44 @@ DistillResult distill(Transformer model, const TokenIds& text, const DistillOpti
   result.selectors = train_selectors(model, windows, options, run);
   for (const auto& selector : result.selectors)
     if (!selector) return result.stopped = true, result;
-  const Sensitivity sensitivity = measure_sensitivity(
-      model, result.selectors, windows.sense,
-      {.draws = options.draws, .seed = options.seed, .on_progress = [&](int64_t done, int64_t total) {
-         if (run.on_progress) run.on_progress("sensitivity", done, total);
-       }});
-  detach(model);
   const std::vector<Tensor> dense = last_hidden_states(model, windows.held_out);
-  result.solution = solve(model, result.selectors, sensitivity, options.goal, windows.held_out, dense,
-                          {.on_try = [&](const Json& line) { tell(run, line); }});
+  const auto set_heads = [&](const char* stage) {
+    const Sensitivity sensitivity = measure_sensitivity(
+        model, result.selectors, windows.sense,
+        {.draws = options.draws, .seed = options.seed, .on_progress = [&](int64_t done, int64_t total) {
+           if (run.on_progress) run.on_progress("sensitivity", done, total);
+         }});
+    detach(model);
+    Solution solution = solve(model, result.selectors, sensitivity, options.goal, windows.held_out, dense,
+                              {.on_try = [&](Json line) {
+                                line["stage"] = stage;
+                                tell(run, line);
+                              }});
+    detach(model);
+    return solution;
+  };
+  result.solution = set_heads("solve");
+  if (options.fine_tuning.steps > 0 && learns_scores(options.kind)) {
+    const ScorerStates before = states_of(result.selectors);
+    const FineTuned tuned = fine_tune(model, result.selectors, windows, options.fine_tuning, run);
+    const Solution again = tuned.kept ? set_heads("solve after fine-tuning") : result.solution;
+    const bool better = tuned.kept && again.found &&
+                        (options.goal.divergence > 0 ? again.density < result.solution.density
+                                                     : again.divergence < result.solution.divergence);
+    result.fine_tuned = Json{{"stage", "fine-tuned"},
+                             {"steps", tuned.steps},
+                             {"loss_before", tuned.before},
+                             {"loss_after", tuned.after},
+                             {"stepped_back", tuned.stepped_back || !better},
+                             {"density_before", result.solution.density},
+                             {"density_after", again.density}};
+    tell(run, *result.fine_tuned);
+    // What does not help is taken back.
+    if (better)
+      result.solution = again;
+    else
+      restore(result.selectors, before);
+  }
   if (options.decoding && learns_scores(options.kind) && result.selectors[0]->causal())
     result.decoding = set_decoding(model, result.selectors, windows, options, run);
   detach(model);
@@ -295,6 +341,7 @@ DistillResult distill(Transformer model, const TokenIds& text, const DistillOpti
              {"selection_cost", result.selection_cost},
              {"seconds", result.seconds}};
   if (result.decoding) notes["decoding"] = to_json(*result.decoding);
+  if (result.fine_tuned) notes["fine_tuning"] = *result.fine_tuned;
   if (!run.directory.empty()) save_sparse(run.directory, run.base, result.selectors, notes);
   notes["stage"] = "done";
   tell(run, notes);

@@ -17,13 +17,28 @@ namespace saccade {
 
 enum class SelectorKind { gate, indexer, span, full_or_local };
 
+// Training all scorers together by what the model says in the end; see fine_tune.h.
+struct FineTuning {
+  int64_t steps = 0;      // 0: none
+  double rate = 0.003;    // times the typical size of each tensor's numbers; thresholds in logarithms
+  double output = 1;      // weight of the divergence of what the model says
+  double hidden = 0;      // weight of the squared distance of what leaves each block, relative to its size
+  double maps = 0;        // weight of the divergence of attention's own weights from the estimates
+  double density = 0.02;  // price of keeping all pairs, beside the divergence
+  double first_temperature = 1, last_temperature = 0.2;
+  double hard_share = 0.25;  // of the steps, at the end, that compute the hard choice
+  int64_t watch_every = 10;  // steps between looks at held-out text
+  double unstable = 2;       // a held-out loss so many times the first's ends training
+};
+
 struct DistillOptions {
   SelectorKind kind = SelectorKind::gate;
+  FineTuning fine_tuning;
   Goal goal;
   SelectionOptions selection;
   std::vector<WindowCount> windows;  // empty: as the model's context allows
-  int64_t pool = 16, samples = 4;
-  ScorerTraining scorer;
+  int64_t pool = 16, samples = 2;
+  ScorerTraining scorer{.rank = 28};
   ScorerTraining single{.rank = 8, .rate = 0.03};  // for decoding
   bool decoding = true;
   int64_t draws = 3;
@@ -39,6 +54,7 @@ std::vector<WindowCount> usual_windows(const Architecture& architecture, int64_t
 struct DistillRun {
   std::filesystem::path directory;  // empty: nothing is written
   std::string base;                 // what the model is found by
+  std::filesystem::path scorers;    // a run whose scorers are taken; empty: they are trained
   bool resume = false;
   std::function<void(const Json&)> on_event;  // lines of metrics.jsonl
   std::function<void(std::string_view stage, int64_t done, int64_t total)> on_progress;
@@ -50,6 +66,7 @@ struct DistillResult {
   Selectors selectors;
   Solution solution;
   std::optional<Solution> decoding;
+  std::optional<Json> fine_tuned;    // what fine-tuning did
   double learned_divergence = 0;     // on texts that were learned from, beside held-out ones
   double selection_cost = 0;         // share of dense attention's arithmetic, at the longest window
   std::vector<AttentionTime> times;  // by length; see set_crossover

@@ -213,27 +213,25 @@ std::vector<TokenIds> shortest(const std::vector<TokenIds>& texts) {
   return result;
 }
 
-using State = std::vector<std::vector<Tensor>>;  // by layer and tensor
+}  // namespace
 
-State state_of(const Selectors& selectors) {
-  State state;
+ScorerStates states_of(const Selectors& selectors) {
+  ScorerStates states;
   for (const auto& selector : selectors) {
-    state.emplace_back();
+    states.emplace_back();
     for (const auto& [name, tensor] : dynamic_cast<LowRankSelector&>(*selector).scorer().named())
-      state.back().push_back(tensor->clone());
+      states.back().push_back(tensor->clone());
   }
-  return state;
+  return states;
 }
 
-void restore(const Selectors& selectors, const State& state) {
+void restore(const Selectors& selectors, const ScorerStates& states) {
   for (size_t layer = 0; layer < selectors.size(); ++layer) {
     auto tensors = dynamic_cast<LowRankSelector&>(*selectors[layer]).scorer().named();
     for (size_t index = 0; index < tensors.size(); ++index)
-      *tensors[index].second = state[layer][index].clone();
+      *tensors[index].second = states[layer][index].clone();
   }
 }
-
-}  // namespace
 
 FineTuned fine_tune(Transformer model, const Selectors& selectors, const TextWindows& windows,
                     const FineTuning& options, const DistillRun& run) {
@@ -247,7 +245,7 @@ FineTuned fine_tune(Transformer model, const Selectors& selectors, const TextWin
     return measured.divergence * options.output + measured.density * options.density;
   };
   FineTuned result{.before = look()};
-  State best = state_of(selectors);
+  ScorerStates best = states_of(selectors);
   result.after = result.before;
   GatedModel gated(model, selectors);
   Adam adam(gated.layers());
@@ -302,7 +300,7 @@ FineTuned fine_tune(Transformer model, const Selectors& selectors, const TextWin
       result.after = now;
       result.steps = step + 1;
       result.kept = true;
-      best = state_of(selectors);
+      best = states_of(selectors);
     }
     if (!(now < options.unstable * result.before)) {
       result.stepped_back = true;

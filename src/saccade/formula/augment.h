@@ -3,6 +3,7 @@
 // always, and no path of attention needs to know of a second kind of mask.
 #pragma once
 
+#include <cstdint>
 #include <string>
 
 #include "saccade/formula/formula.h"
