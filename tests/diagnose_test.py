@@ -189,7 +189,7 @@ class Diagnose(unittest.TestCase):
         empty.write_text(" \n")
         (self.path / "young" / "checkpoints").mkdir(parents=True)
         broken = self.path / "broken"
-        shutil.copytree(path, broken / "checkpoints" / "step-1")
+        shutil.copytree(path, broken / "checkpoints" / "step-00000001")
         (broken / "diagnostics.jsonl").write_text('{"step": 1}\n{"loss": 1}\n')
         for words, expected in (
                 ((self.path / "nothing",), "there is no file or directory"),

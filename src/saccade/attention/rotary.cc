@@ -9,6 +9,7 @@
 
 #include "saccade/attention/shapes.h"
 #include "saccade/base/error.h"
+#include "saccade/kernels/row_passes.h"
 
 namespace saccade {
 
@@ -70,23 +71,15 @@ at::Tensor turn(const at::Tensor& vectors, int64_t first, const RotaryOptions& o
   const float* sines = table.sine.data_ptr<float>();
   const float* from = vectors.data_ptr<float>();
   float* to = result.data_ptr<float>();
-  at::parallel_for(0, batch * heads * tokens, std::max<int64_t>(1, 32768 / std::max<int64_t>(width, 1)),
+  const auto turn_heads = kernels::row_passes<float>().turn_heads;
+  at::parallel_for(0, batch * tokens, std::max<int64_t>(1, 32768 / std::max<int64_t>(heads * width, 1)),
                    [&](int64_t begin, int64_t end) {
                      for (int64_t row = begin; row < end; ++row) {
-                       const int64_t head = row % heads, token = row / heads % tokens,
-                                     sequence = row / heads / tokens;
-                       const float* x = from + sequence * vectors.stride(0) + head * vectors.stride(1) +
-                                        token * vectors.stride(2);
-                       float* y = to + row * width;
-                       const float* cosine = cosines + (first + token) * pairs;
-                       const float* sine = sines + (first + token) * pairs;
-#pragma omp simd
-                       for (int64_t k = 0; k < pairs; ++k) {
-                         const float side = direction * sine[k];
-                         y[k] = x[k] * cosine[k] - x[k + pairs] * side;
-                         y[k + pairs] = x[k + pairs] * cosine[k] + x[k] * side;
-                       }
-                       std::copy(x + dims, x + width, y + dims);
+                       const int64_t token = row % tokens, sequence = row / tokens;
+                       const int64_t angle = (first + token) * pairs;
+                       turn_heads(from + sequence * vectors.stride(0) + token * vectors.stride(2),
+                                  vectors.stride(1), heads, width, cosines + angle, sines + angle, pairs,
+                                  direction, to + row * heads * width);
                      }
                    });
   return result.transpose(1, 2);

@@ -15,6 +15,8 @@ class Meter {
   double seconds() const;
   // The most memory that the process has held at once, with the model and everything else; 0: not known.
   int64_t peak_bytes() const;
+  // What it holds now; 0: not known.
+  static int64_t held_bytes();
 
  private:
   std::chrono::steady_clock::time_point start_;

@@ -18,6 +18,7 @@
 #include "saccade/diagnose/history.h"
 #include "saccade/diagnose/table.h"
 #include "saccade/generate/text_model.h"
+#include "saccade/models/checkpoint_folders.h"
 #include "saccade/train/recipe_file.h"
 
 namespace saccade {
@@ -89,27 +90,12 @@ Text text_to_look_at(const Options& options, const fs::path& run) {
 }
 
 Subject subject_of(const std::string& name) {
-  const fs::path checkpoints = fs::path(name) / "checkpoints";
   std::error_code none;
-  if (!fs::is_directory(checkpoints, none)) return {name, {}};
-  int64_t newest = -1;
-  fs::path found;
-  for (const auto& entry : fs::directory_iterator(checkpoints, none)) {
-    const std::string directory = entry.path().filename().string();
-    constexpr std::string_view kStart = "step-";
-    const std::string digits = directory.starts_with(kStart) ? directory.substr(kStart.size()) : "";
-    if (digits.empty() || digits.size() > 18 || digits.find_first_not_of("0123456789") != std::string::npos)
-      continue;
-    // A checkpoint that is still being written has no description yet.
-    if (const int64_t step = std::stoll(digits);
-        step > newest && fs::exists(entry.path() / "config.json", none)) {
-      newest = step;
-      found = entry.path();
-    }
-  }
-  require(newest >= 0, "diagnose: {} has no checkpoint yet; expected a model in step-<number>",
-          checkpoints.string());
-  return {found.string(), name};
+  if (!fs::is_directory(checkpoints_of(name), none)) return {name, {}};
+  const std::optional<fs::path> newest = newest_model(name);
+  require(newest.has_value(), "diagnose: {} has no checkpoint yet; expected a model in step-<number>",
+          checkpoints_of(name).string());
+  return {newest->string(), name};
 }
 
 // Windows of the text, each with the tokens that the tokenizer puts around a text.

@@ -6,6 +6,7 @@
 
 #include "saccade/attention/shapes.h"
 #include "saccade/base/error.h"
+#include "saccade/formula/identify.h"
 
 namespace saccade {
 
@@ -190,7 +191,7 @@ Diagnosis diagnose(Transformer model, const Tensor& ids, const DiagnoseOptions& 
     for (int64_t layer = 0; layer < a.layers; ++layer) {
       const Block block = model->block(layer);
       LayerDiagnosis& found = result.layers[static_cast<size_t>(layer)];
-      found.formula = model->formula(layer).name();
+      found.formula = mechanism_name(model->formula(layer));
       found.parameters = parameters_of(block->attention, options.most_values);
       found.by_distance = look_without_content(block, a.width, options.distances);
     }

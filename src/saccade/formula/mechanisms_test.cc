@@ -11,6 +11,7 @@
 #include <ostream>
 
 #include "saccade/formula/dense_map_testing.h"
+#include "saccade/formula/identify.h"
 
 namespace saccade::dense {
 namespace {
@@ -199,6 +200,19 @@ auto mechanisms_where(Condition condition) {
 
 std::string name_of_instance(const testing::TestParamInfo<Expectation>& instance) {
   return std::string(instance.param.name);
+}
+
+TEST(MechanismName, IsFoundWithoutTheFilesName) {
+  const auto stored = [](const Formula& formula) {
+    return Formula::parse(formula.resolved(), {.name = "runs/x/attention.attn"});
+  };
+  for (const EmbeddedMechanism& mechanism : embedded_mechanisms()) {
+    const std::string name(mechanism.name);
+    EXPECT_EQ(mechanism_name(stored(Formula::load(name))), name);
+  }
+  EXPECT_EQ(mechanism_name(stored(Formula::load("ape", {{"n", 256}}))), "ape");
+  EXPECT_EQ(mechanism_name(stored(Formula::load("prior", {{"alpha", 0.5}}))), "prior");
+  EXPECT_EQ(mechanism_name(Formula::parse("score = s * 3", {.name = "runs/x/own.attn"})), "own");
 }
 
 INSTANTIATE_TEST_SUITE_P(All, ShippedMechanism, testing::ValuesIn(kExpectations), name_of_instance);

@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "saccade/base/random.h"
+#include "saccade/models/parameter_names.h"
 
 namespace saccade {
 namespace {
@@ -23,7 +24,7 @@ void initialise(const Transformer& model, const InitialWeights& options) {
   for (auto& item : model->named_parameters()) {
     const std::string& name = item.key();
     at::Tensor parameter = item.value();
-    const bool of_formula = name.find(".attention.") != std::string::npos;
+    const bool of_formula = learned_by_formula(name);
     if (of_formula && !name.ends_with(".weight")) continue;
     if (!of_formula && parameter.dim() < 2) {
       parameter.fill_(name.ends_with("norm.weight") ? 1 : 0);

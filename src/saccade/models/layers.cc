@@ -8,7 +8,7 @@
 #include <ATen/ops/silu.h>
 
 #include "saccade/kernels/few_rows.h"
-#include "saccade/models/rms_norm.h"
+#include "saccade/models/gates.h"
 
 namespace saccade {
 
@@ -60,6 +60,12 @@ Tensor NormImpl::forward(const Tensor& x) const {
   return rms_norm(x, weight, epsilon_);
 }
 
+Branch NormImpl::branch(const Tensor& x, Tensor change) const {
+  if (kind_ == NormKind::rms) return rms_norm_branch(x, std::move(change), weight, epsilon_);
+  const Tensor stream = change.defined() ? add_to_stream(x, std::move(change)) : x;
+  return {stream, forward(stream)};
+}
+
 Tensor activate(Activation activation, const Tensor& x) {
   switch (activation) {
     case Activation::gelu:
@@ -75,19 +81,15 @@ Tensor activate(Activation activation, const Tensor& x) {
 }
 
 MlpImpl::MlpImpl(const Architecture& architecture)
-    : activation_(architecture.activation), gated_(architecture.gated), inner_(architecture.inner) {
-  up =
-      register_module("up", Projection(architecture.width, inner_ * (gated_ ? 2 : 1), architecture.mlp_bias));
-  down = register_module("down", Projection(inner_, architecture.width, architecture.mlp_bias));
+    : activation_(architecture.activation), gated_(architecture.gated) {
+  const int64_t inner = architecture.inner;
+  up = register_module("up", Projection(architecture.width, inner * (gated_ ? 2 : 1), architecture.mlp_bias));
+  down = register_module("down", Projection(inner, architecture.width, architecture.mlp_bias));
 }
 
 Tensor MlpImpl::forward(const Tensor& x) {
   const Tensor wide = up->forward(x);
-  if (!gated_) return down->forward(activate(activation_, wide));
-  const std::vector<Tensor> halves = wide.split(inner_, -1);
-  Tensor open = activate(activation_, halves[0]);
-  if (torch::GradMode::is_enabled() && wide.requires_grad()) return down->forward(open * halves[1]);
-  return down->forward(open.mul_(halves[1]));
+  return down->forward(gated_ ? open_gates(activation_, wide) : activate(activation_, wide));
 }
 
 }  // namespace saccade

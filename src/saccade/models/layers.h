@@ -7,6 +7,7 @@
 
 #include "saccade/models/architecture.h"
 #include "saccade/models/compact_weight.h"
+#include "saccade/models/rms_norm.h"
 
 namespace saccade {
 
@@ -29,6 +30,8 @@ class NormImpl : public torch::nn::Module {
  public:
   NormImpl(NormKind kind, int64_t width, double epsilon);
   at::Tensor forward(const at::Tensor& x) const;
+  // x + change, or x when `change` is undefined, and the norm of that; `change` may be overwritten.
+  Branch branch(const at::Tensor& x, at::Tensor change = {}) const;
 
   at::Tensor weight, bias;  // an RMS norm has no bias
 
@@ -49,7 +52,6 @@ class MlpImpl : public torch::nn::Module {
  private:
   Activation activation_;
   bool gated_;
-  int64_t inner_;
 };
 TORCH_MODULE(Mlp);
 

@@ -1,8 +1,6 @@
 // Fills a transformer's parameters from a file's tensors, and writes them back, by the rules of its family.
 #include "saccade/models/model_files.h"
 
-#include <ATen/Parallel.h>
-
 #include <algorithm>
 #include <cstdlib>
 #include <functional>
@@ -13,9 +11,9 @@
 #include "saccade/base/file.h"
 #include "saccade/base/memory.h"
 #include "saccade/base/text.h"
+#include "saccade/models/checkpoint_folders.h"
 #include "saccade/models/families.h"
-#include "saccade/weights/dequantise.h"
-#include "saccade/weights/safetensors_writer.h"
+#include "saccade/models/tensor_files.h"
 
 namespace saccade {
 
@@ -60,16 +58,6 @@ std::string_view prefix_of(const ModelFiles& files) {
   return files.family->prefixes.front();
 }
 
-// Rows of a tensor as floats, on all threads. A row is a whole number of blocks.
-void read_rows(const TensorView& view, float* out) {
-  const int64_t columns = view.shape.empty() ? 1 : view.shape.back(),
-                rows = view.elements() / std::max<int64_t>(columns, 1);
-  at::parallel_for(0, rows, std::max<int64_t>(1, 65536 / std::max<int64_t>(columns, 1)),
-                   [&](int64_t begin, int64_t end) {
-                     to_floats(view, begin * columns, (end - begin) * columns, out + begin * columns);
-                   });
-}
-
 // The rows of a head as two halves, from neighbouring pairs.
 Tensor as_halves(const Tensor& rows, int64_t heads) {
   const int64_t width = rows.size(0) / heads;
@@ -79,13 +67,11 @@ Tensor as_halves(const Tensor& rows, int64_t heads) {
 
 // `target` is the part's own piece of the parameter.
 void read_part(const WeightPart& part, const TensorView& view, Tensor target, const std::string& where) {
-  std::vector<int64_t> expected = target.sizes().vec();
-  if (part.form == WeightForm::transposed) std::ranges::reverse(expected);
-  require(view.shape == expected, "{}: the tensor '{}' has shape {}; expected {}", where, view.name,
-          print_shape(view.shape), print_shape(expected));
-  if (part.form == WeightForm::as_is) return read_rows(view, target.data_ptr<float>());
-  Tensor raw = torch::empty(expected);
-  read_rows(view, raw.data_ptr<float>());
+  if (part.form == WeightForm::as_is) return read_tensor(view, target, where);
+  std::vector<int64_t> shape = target.sizes().vec();
+  if (part.form == WeightForm::transposed) std::ranges::reverse(shape);
+  const Tensor raw = torch::empty(shape);
+  read_tensor(view, raw, where);
   if (part.form == WeightForm::transposed) target.copy_(raw.t());
   if (part.form == WeightForm::plus_one) target.copy_(raw + 1);
   if (part.form == WeightForm::interleaved) target.copy_(as_halves(raw, part.heads));
@@ -210,10 +196,7 @@ void read_attention(TransformerImpl& model, const fs::path& path, const Checkpoi
       for (auto& item : slot.layers[layer]->named_parameters()) {
         const std::string name = learned_name(slot, layer, item.key());
         if (!checkpoint.has(name)) continue;  // it starts at its declared value
-        const TensorView& view = checkpoint.get(name);
-        require(view.shape == item.value().sizes().vec(), "{}: the tensor '{}' has shape {}; expected {}",
-                path.string(), name, print_shape(view.shape), shape_text(item.value()));
-        read_rows(view, item.value().data_ptr<float>());
+        read_tensor(checkpoint.get(name), item.value(), path.string());
       }
 }
 
@@ -252,13 +235,7 @@ void save_model(const Transformer& model, const fs::path& directory, int64_t sha
   const auto parameters = model->named_parameters();
   std::vector<TensorSource> sources;
   const auto add = [&](const std::string& name, const Tensor& tensor) {
-    const Tensor numbers = tensor.to(torch::kFloat).contiguous();
-    sources.push_back({.name = name,
-                       .type = ElementType::F32,
-                       .shape = numbers.sizes().vec(),
-                       .write = [numbers](const ByteSink& sink) {
-                         sink({static_cast<const std::byte*>(numbers.data_ptr()), numbers.nbytes()});
-                       }});
+    sources.push_back(source_of(name, tensor));
   };
   // Only a model with the head that the prefix belongs to has it.
   const std::string_view prefix =
@@ -315,17 +292,12 @@ fs::path in_hub_cache(const std::string& name) {
 // A training's folder stands for its best checkpoint, or the newest when none was named.
 fs::path in_run(const fs::path& path) {
   std::error_code none;
-  const fs::path checkpoints = path / "checkpoints";
-  if (fs::exists(path / "config.json", none) || !fs::is_directory(checkpoints, none)) return path;
-  if (fs::exists(path / "best", none)) {
-    const fs::path best = checkpoints / std::string(trim(read_file(path / "best", 4096)));
-    if (fs::exists(best / "config.json", none)) return best;
-  }
-  fs::path newest;
-  for (const auto& entry : fs::directory_iterator(checkpoints, none))
-    if (entry.path().filename().string().starts_with("step-") && entry.path() > newest) newest = entry.path();
-  require(!newest.empty(), "{}: this training has no checkpoint yet", path.string());
-  return newest;
+  if (fs::exists(path / "config.json", none) || !fs::is_directory(checkpoints_of(path), none)) return path;
+  const std::optional<int64_t> best = best_checkpoint(path);
+  if (best && fs::exists(checkpoint_of(path, *best) / "config.json", none)) return checkpoint_of(path, *best);
+  const std::optional<fs::path> newest = newest_model(path);
+  require(newest.has_value(), "{}: this training has no checkpoint yet", path.string());
+  return *newest;
 }
 
 }  // namespace

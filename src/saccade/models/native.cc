@@ -3,6 +3,7 @@
 #include "saccade/base/error.h"
 #include "saccade/base/text.h"
 #include "saccade/models/families.h"
+#include "saccade/models/parameter_names.h"
 #include "saccade/models/transformer.h"
 
 namespace saccade {
@@ -120,7 +121,7 @@ std::vector<WeightRule> weights(const Architecture& a) {
   std::vector<WeightRule> rules;
   const Transformer model(a);
   for (const auto& parameter : model->named_parameters())
-    if (parameter.key().find(".attention.") == std::string::npos)  // what formulas learn is stored beside
+    if (!learned_by_formula(parameter.key()))  // what formulas learn is stored beside
       rules.push_back({parameter.key(), {{parameter.key()}}});
   return rules;
 }

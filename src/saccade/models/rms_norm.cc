@@ -1,109 +1,98 @@
-// With r = 1 / root(mean(x^2) + epsilon) the gradient of a row is r (g dy) - x r^3 mean(g dy x), and that of
-// the gains the sum over rows of dy x r, which is summed in pieces that do not depend on the number of
-// threads.
+// The gradient of the gains is summed in pieces that do not depend on the number of threads.
 #include "saccade/models/rms_norm.h"
 
 #include <ATen/Parallel.h>
 #include <torch/csrc/autograd/custom_function.h>
 
-#include <cmath>
-
 #include "saccade/attention/shapes.h"
 #include "saccade/base/error.h"
+#include "saccade/kernels/row_passes.h"
 
 namespace saccade {
 
 using at::Tensor;
+using kernels::row_passes;
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
 namespace {
 
-template <class Real>
-Real dot(const Real* a, const Real* b, int64_t count) {
-  constexpr int64_t kLanes = 16;  // so many sums side by side: the same whatever the vectors' length
-  Real sums[kLanes] = {};
-  int64_t k = 0;
-  for (; k + kLanes <= count; k += kLanes)
-#pragma omp simd
-    for (int64_t lane = 0; lane < kLanes; ++lane) sums[lane] += a[k + lane] * b[k + lane];
-  Real rest = 0;
-  for (; k < count; ++k) rest += a[k] * b[k];
-  for (int64_t half = kLanes / 2; half > 0; half /= 2)
-    for (int64_t lane = 0; lane < half; ++lane) sums[lane] += sums[lane + half];
-  return sums[0] + rest;
-}
-
 int64_t grain(int64_t width) { return std::max<int64_t>(1, 32768 / std::max<int64_t>(1, width)); }
 
-// `scales`, one per row, may be null.
 template <class Real>
-void forward_rows(const Real* x, const Real* gains, Real* out, Real* scales, int64_t rows, int64_t width,
-                  double epsilon) {
-  at::parallel_for(0, rows, grain(width), [&](int64_t begin, int64_t end) {
-    for (int64_t row = begin; row < end; ++row) {
-      const Real* a = x + row * width;
-      Real* b = out + row * width;
-      const Real scale =
-          1 / std::sqrt(dot(a, a, width) / static_cast<Real>(width) + static_cast<Real>(epsilon));
-#pragma omp simd
-      for (int64_t k = 0; k < width; ++k) b[k] = a[k] * scale * gains[k];
-      if (scales) scales[row] = scale;
-    }
+const Real* read_or_null(const Tensor& tensor) {
+  return tensor.defined() ? tensor.const_data_ptr<Real>() : nullptr;
+}
+
+// What may be undefined: `change`, and then `sum` is not written; `scales`.
+void norm_all(const Tensor& x, const Tensor& change, const Tensor& weight, double epsilon, const Tensor& sum,
+              const Tensor& out, const Tensor& scales) {
+  const int64_t width = x.size(-1);
+  AT_DISPATCH_FLOATING_TYPES(x.scalar_type(), "rms_norm", [&] {
+    const auto* from = x.const_data_ptr<scalar_t>();
+    const auto* other = read_or_null<scalar_t>(change);
+    const auto* gains = weight.const_data_ptr<scalar_t>();
+    auto* added = change.defined() ? sum.data_ptr<scalar_t>() : nullptr;
+    auto* to = out.data_ptr<scalar_t>();
+    auto* kept = scales.defined() ? scales.data_ptr<scalar_t>() : nullptr;
+    at::parallel_for(0, x.numel() / width, grain(width), [&](int64_t begin, int64_t end) {
+      const int64_t first = begin * width;
+      row_passes<scalar_t>().norm(from + first, other ? other + first : nullptr, gains, epsilon, end - begin,
+                                  width, added ? added + first : nullptr, to + first,
+                                  kept ? kept + begin : nullptr);
+    });
   });
 }
 
-template <class Real>
-void backward_rows(const Real* x, const Real* gains, const Real* scales, const Real* dy, Real* dx,
-                   Real* partial, int64_t rows, int64_t width, int64_t pieces) {
-  at::parallel_for(0, pieces, 1, [&](int64_t first, int64_t last) {
-    std::vector<Real> weighted(static_cast<size_t>(width));
-    Real* between = weighted.data();
-    for (int64_t piece = first; piece < last; ++piece) {
-      Real* sums = partial + piece * width;
-      for (int64_t row = rows * piece / pieces; row < rows * (piece + 1) / pieces; ++row) {
-        const Real* a = x + row * width;
-        const Real* d = dy + row * width;
-        Real* to = dx + row * width;
-        const Real scale = scales[row];
-#pragma omp simd
-        for (int64_t k = 0; k < width; ++k) between[k] = d[k] * gains[k];
-        const Real along = dot(a, between, width) * scale * scale * scale / static_cast<Real>(width);
-#pragma omp simd
-        for (int64_t k = 0; k < width; ++k) {
-          to[k] = between[k] * scale - a[k] * along;
-          sums[k] += d[k] * a[k] * scale;
-        }
+// `beside`, which may be undefined, is added to the gradient of x.
+std::pair<Tensor, Tensor> norm_all_backward(const Tensor& x, const Tensor& weight, const Tensor& scales,
+                                            const Tensor& gradient, const Tensor& beside) {
+  const int64_t width = x.size(-1), rows = x.numel() / width;
+  const int64_t pieces = std::max<int64_t>(1, std::min<int64_t>(64, rows / grain(width)));
+  Tensor x_gradient = torch::empty_like(x), partial = torch::zeros({pieces, width}, x.options());
+  AT_DISPATCH_FLOATING_TYPES(x.scalar_type(), "rms_norm", [&] {
+    const auto* from = x.const_data_ptr<scalar_t>();
+    const auto* gains = weight.const_data_ptr<scalar_t>();
+    const auto* kept = scales.const_data_ptr<scalar_t>();
+    const auto* back = gradient.const_data_ptr<scalar_t>();
+    const auto* other = read_or_null<scalar_t>(beside);
+    auto* to = x_gradient.data_ptr<scalar_t>();
+    auto* sums = partial.data_ptr<scalar_t>();
+    at::parallel_for(0, pieces, 1, [&](int64_t first_piece, int64_t last_piece) {
+      for (int64_t piece = first_piece; piece < last_piece; ++piece) {
+        const int64_t begin = rows * piece / pieces, end = rows * (piece + 1) / pieces, first = begin * width;
+        row_passes<scalar_t>().norm_backward(from + first, gains, kept + begin, back + first,
+                                             other ? other + first : nullptr, end - begin, width, to + first,
+                                             sums + piece * width);
       }
-    }
+    });
   });
+  return {x_gradient, partial.sum(0)};
 }
 
 struct RmsNorm : torch::autograd::Function<RmsNorm> {
-  static Tensor forward(AutogradContext* context, const Tensor& x, const Tensor& weight, double epsilon) {
-    const int64_t width = x.size(-1), rows = x.numel() / width;
-    Tensor out = torch::empty_like(x), scales = torch::empty({rows}, x.options());
-    AT_DISPATCH_FLOATING_TYPES(x.scalar_type(), "rms_norm", [&] {
-      forward_rows(x.const_data_ptr<scalar_t>(), weight.const_data_ptr<scalar_t>(), out.data_ptr<scalar_t>(),
-                   scales.data_ptr<scalar_t>(), rows, width, epsilon);
-    });
-    context->save_for_backward({x, weight, scales});
-    return out;
+  static variable_list forward(AutogradContext* context, const Tensor& x, const std::optional<Tensor>& change,
+                               const Tensor& weight, double epsilon) {
+    const int64_t width = x.size(-1);
+    Tensor out = torch::empty_like(x), scales = torch::empty({x.numel() / width}, x.options());
+    const Tensor stream = change ? torch::empty_like(x) : x;
+    norm_all(x, change.value_or(Tensor()), weight, epsilon, stream, out, scales);
+    context->save_for_backward({stream, weight, scales});
+    context->saved_data["changed"] = change.has_value();
+    context->set_materialize_grads(false);
+    return {stream, out};
   }
 
   static variable_list backward(AutogradContext* context, const variable_list& gradients) {
     require(!torch::GradMode::is_enabled(), "rms_norm: the norm can be differentiated only once");
     const variable_list saved = context->get_saved_variables();
-    const Tensor &x = saved[0], &weight = saved[1], &scales = saved[2], dy = gradients[0].contiguous();
-    const int64_t width = x.size(-1), rows = x.numel() / width;
-    const int64_t pieces = std::max<int64_t>(1, std::min<int64_t>(64, rows / grain(width)));
-    Tensor dx = torch::empty_like(x), partial = torch::zeros({pieces, width}, x.options());
-    AT_DISPATCH_FLOATING_TYPES(x.scalar_type(), "rms_norm", [&] {
-      backward_rows(x.const_data_ptr<scalar_t>(), weight.const_data_ptr<scalar_t>(),
-                    scales.const_data_ptr<scalar_t>(), dy.const_data_ptr<scalar_t>(), dx.data_ptr<scalar_t>(),
-                    partial.data_ptr<scalar_t>(), rows, width, pieces);
-    });
-    return {dx, partial.sum(0), Tensor()};
+    const bool changed = context->saved_data["changed"].toBool();
+    Tensor of_stream = gradients[0], of_weight;
+    if (gradients[1].defined())
+      std::tie(of_stream, of_weight) =
+          norm_all_backward(saved[0], saved[1], saved[2], gradients[1].contiguous(),
+                            of_stream.defined() ? of_stream.contiguous() : of_stream);
+    return {of_stream, changed ? of_stream : Tensor(), of_weight, Tensor()};
   }
 };
 
@@ -111,25 +100,51 @@ bool plain(const Tensor& tensor, at::ScalarType type) {
   return tensor.scalar_type() == type && tensor.device().is_cpu() && tensor.is_contiguous();
 }
 
+bool short_way(const Tensor& x, const Tensor& weight) {
+  const at::ScalarType type = x.scalar_type();
+  return (type == torch::kFloat || type == torch::kDouble) && plain(x, type) && plain(weight, type) &&
+         x.numel() > 0;
+}
+
+bool learns(const Tensor& a, const Tensor& b) {
+  return torch::GradMode::is_enabled() && (a.requires_grad() || b.requires_grad());
+}
+
 }  // namespace
 
 Tensor rms_norm(const Tensor& x, const Tensor& weight, double epsilon) {
-  const at::ScalarType type = x.scalar_type();
-  const bool known = type == torch::kFloat || type == torch::kDouble;
-  if (!known || !plain(x, type) || !plain(weight, type) || x.numel() == 0) {
+  if (!short_way(x, weight)) {
     const Tensor wide = x.to(compute_dtype(x));
     const Tensor scale = torch::rsqrt(wide.square().mean(-1, true) + epsilon);
-    return ((wide * scale).to(type)) * weight;
+    return ((wide * scale).to(x.scalar_type())) * weight;
   }
-  if (torch::GradMode::is_enabled() && (x.requires_grad() || weight.requires_grad()))
-    return RmsNorm::apply(x, weight, epsilon);
+  if (learns(x, weight)) return RmsNorm::apply(x, std::nullopt, weight, epsilon)[1];
   Tensor out = torch::empty_like(x);
-  const int64_t width = x.size(-1);
-  AT_DISPATCH_FLOATING_TYPES(type, "rms_norm", [&] {
-    forward_rows<scalar_t>(x.const_data_ptr<scalar_t>(), weight.const_data_ptr<scalar_t>(),
-                           out.data_ptr<scalar_t>(), nullptr, x.numel() / width, width, epsilon);
-  });
+  norm_all(x, Tensor(), weight, epsilon, Tensor(), out, Tensor());
   return out;
+}
+
+Branch rms_norm_branch(const Tensor& x, Tensor change, const Tensor& weight, double epsilon) {
+  const bool changed = change.defined();
+  const bool together =
+      short_way(x, weight) && (!changed || (plain(change, x.scalar_type()) && change.sizes() == x.sizes()));
+  if (!together) {
+    const Tensor stream = changed ? add_to_stream(x, std::move(change)) : x;
+    return {stream, rms_norm(stream, weight, epsilon)};
+  }
+  if (learns(x, weight) || (changed && learns(change, weight))) {
+    const variable_list both =
+        RmsNorm::apply(x, changed ? std::optional(change) : std::nullopt, weight, epsilon);
+    return {both[0], both[1]};
+  }
+  const Tensor stream = changed ? change : x;
+  Tensor out = torch::empty_like(x);
+  norm_all(x, change, weight, epsilon, stream, out, Tensor());
+  return {stream, out};
+}
+
+Tensor add_to_stream(const Tensor& x, Tensor change) {
+  return learns(x, change) ? x + change : change.add_(x);
 }
 
 }  // namespace saccade

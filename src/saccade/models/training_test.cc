@@ -1,10 +1,12 @@
 // What training needs of a model: starting weights, dropout that can be repeated, blocks that are computed
-// again, the norm's own gradient, queries looked up by the token, and files that lose nothing.
+// again, the gradients of norms and gates, queries looked up by the token, and files that lose nothing.
 #include <gmock/gmock.h>
 #include <torch/csrc/autograd/autograd.h>
 
 #include "saccade/base/testing.h"
+#include "saccade/models/gates.h"
 #include "saccade/models/initialise.h"
+#include "saccade/models/layers.h"
 #include "saccade/models/model_files.h"
 #include "saccade/models/rms_norm.h"
 
@@ -111,6 +113,66 @@ TEST(RmsNorm, HasItsGradient) {
     for (size_t which : {0, 1})
       EXPECT_TRUE(torch::allclose(found[which], expected[which], 1e-10, 1e-12)) << width << " " << which;
   }
+}
+
+// What a function of some tensors gives, and the gradients of its product with fixed numbers.
+std::vector<at::Tensor> with_gradients(const std::vector<at::Tensor>& inputs,
+                                       const std::function<std::vector<at::Tensor>()>& function) {
+  std::vector<at::Tensor> results = function();
+  at::Tensor sum = torch::zeros({}, inputs[0].options());
+  torch::manual_seed(7);
+  for (const at::Tensor& result : results) sum = sum + (result * torch::randn_like(result)).sum();
+  for (const at::Tensor& gradient : torch::autograd::grad({sum}, inputs)) results.push_back(gradient);
+  return results;
+}
+
+void expect_alike(const std::vector<at::Tensor>& found, const std::vector<at::Tensor>& expected,
+                  double rounding) {
+  ASSERT_EQ(found.size(), expected.size());
+  for (size_t which = 0; which < found.size(); ++which)
+    EXPECT_TRUE(torch::allclose(found[which], expected[which], rounding, rounding)) << which;
+}
+
+TEST(RmsNorm, OfABranchIsThatOfTheSum) {
+  torch::manual_seed(1);
+  for (const auto type : {torch::kDouble, torch::kFloat}) {
+    const auto random = [&](at::IntArrayRef shape) { return torch::randn(shape, type).requires_grad_(); };
+    const at::Tensor x = random({2, 300, 100}), change = random({2, 300, 100}), weight = random({100});
+    const double rounding = type == torch::kDouble ? 1e-10 : 2e-4;
+    const auto pair = [](const Branch& branch) { return std::vector{branch.stream, branch.normed}; };
+    const auto plain = [&](const at::Tensor& stream) {
+      return std::vector{stream, stream * torch::rsqrt(stream.square().mean(-1, true) + 1e-5) * weight};
+    };
+    expect_alike(
+        with_gradients({x, change, weight}, [&] { return pair(rms_norm_branch(x, change, weight, 1e-5)); }),
+        with_gradients({x, change, weight}, [&] { return plain(x + change); }), rounding);
+    expect_alike(with_gradients({x, weight}, [&] { return pair(rms_norm_branch(x, {}, weight, 1e-5)); }),
+                 with_gradients({x, weight}, [&] { return plain(x); }), rounding);
+    const torch::NoGradGuard no_gradient;
+    expect_alike(pair(rms_norm_branch(x, change.clone(), weight, 1e-5)), plain(x + change), rounding);
+  }
+}
+
+TEST(Gates, HaveTheirGradient) {
+  torch::manual_seed(1);
+  for (const Activation activation :
+       {Activation::silu, Activation::gelu_tanh, Activation::relu, Activation::gelu})
+    for (const auto type : {torch::kDouble, torch::kFloat, torch::kBFloat16})
+      for (const int64_t inner : {1, 7, 64, 100}) {
+        const at::Tensor wide = (3 * torch::randn({2, 150, 2 * inner}, type)).detach().requires_grad_();
+        // Far out, torch's own derivatives lose digits: a float is held to doubles. bfloat16 goes the plain
+        // way.
+        const at::Tensor exact = type == torch::kFloat ? wide.to(torch::kDouble) : wide;
+        const auto plain = [&] {
+          const std::vector<at::Tensor> halves = exact.split(inner, -1);
+          return std::vector{(activate(activation, halves[0]) * halves[1]).to(type)};
+        };
+        const auto ours = [&] { return std::vector{open_gates(activation, wide)}; };
+        const double rounding = type == torch::kDouble ? 1e-11 : type == torch::kFloat ? 1e-4 : 0;
+        expect_alike(with_gradients({wide}, ours), with_gradients({wide}, plain), rounding);
+        const torch::NoGradGuard no_gradient;
+        expect_alike(ours(), plain(), rounding);
+      }
 }
 
 TEST(EmbeddedQkv, LooksUpByTheTokenAndDecodes) {

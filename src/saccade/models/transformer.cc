@@ -136,12 +136,6 @@ Tensor BlockImpl::attend(const Tensor& entering, const ModelCall& call, KvCache*
 
 namespace {
 
-// The sum, in the memory of `change` where no gradient needs it: that is one pass and one allocation less.
-Tensor plus(const Tensor& x, Tensor change) {
-  const bool learns = torch::GradMode::is_enabled() && (x.requires_grad() || change.requires_grad());
-  return learns ? x + change : change.add_(x);
-}
-
 // Zeroes a share of the numbers and stretches the others, by a seed of its own for each place in the model.
 Tensor dropped(const Tensor& x, double share, const ModelCall& call, std::string_view place) {
   Tensor kept = torch::empty_like(x, at::MemoryFormat::Contiguous);
@@ -163,28 +157,34 @@ Tensor BlockImpl::drop(const Tensor& x, const ModelCall& call, int64_t place) co
 
 Tensor BlockImpl::forward(const Tensor& all, const ModelCall& call, KvCache* cache, bool last_only,
                           const CrossMemory* memory) {
-  const Tensor x = last_only ? all.narrow(1, all.size(1) - 1, 1) : all;
+  const auto last = [&](const Tensor& x) { return last_only ? x.narrow(1, x.size(1) - 1, 1) : x; };
   switch (architecture_.order) {
     case BlockOrder::norm_before: {
-      Tensor between = plus(x, drop(attend(attention_norm->forward(all), call, cache, last_only), call, 0));
+      const Branch in = attention_norm->branch(all);
+      Tensor stream = last(in.stream);
+      Tensor change = drop(attend(in.normed, call, cache, last_only), call, 0);
       if (memory) {
-        const int64_t position = (cache ? cache->length() : all.size(1)) - between.size(1);
-        between = plus(between, drop(cross->forward(between, *memory, position), call, 2));
+        stream = add_to_stream(stream, change);
+        const int64_t position = (cache ? cache->length() : all.size(1)) - stream.size(1);
+        change = drop(cross->forward(stream, *memory, position), call, 2);
       }
-      return plus(between, drop(mlp->forward(mlp_norm->forward(between)), call, 1));
+      const Branch between = mlp_norm->branch(stream, change);
+      return add_to_stream(between.stream, drop(mlp->forward(between.normed), call, 1));
     }
     case BlockOrder::norm_after: {
-      const Tensor between =
-          attention_norm->forward(plus(x, drop(attend(all, call, cache, last_only), call, 0)));
-      return mlp_norm->forward(plus(between, drop(mlp->forward(between), call, 1)));
+      const Tensor attended = attend(all, call, cache, last_only);
+      const Tensor between = attention_norm->forward(add_to_stream(last(all), drop(attended, call, 0)));
+      return mlp_norm->forward(add_to_stream(between, drop(mlp->forward(between), call, 1)));
     }
     case BlockOrder::norm_around: {
-      const Tensor attended = attend(attention_norm->forward(all), call, cache, last_only);
-      const Tensor between = plus(x, drop(attention_after_norm->forward(attended), call, 0));
-      return plus(between, drop(mlp_after_norm->forward(mlp->forward(mlp_norm->forward(between))), call, 1));
+      const Branch in = attention_norm->branch(all);
+      const Tensor attended = attention_after_norm->forward(attend(in.normed, call, cache, last_only));
+      const Branch between = mlp_norm->branch(last(in.stream), drop(attended, call, 0));
+      const Tensor changed = mlp_after_norm->forward(mlp->forward(between.normed));
+      return add_to_stream(between.stream, drop(changed, call, 1));
     }
   }
-  return x;
+  return all;
 }
 
 TransformerImpl::TransformerImpl(Architecture architecture) : architecture_(std::move(architecture)) {

@@ -4,9 +4,9 @@
 #include "saccade/attention/shapes.h"
 #include "saccade/base/error.h"
 #include "saccade/base/file.h"
+#include "saccade/models/tensor_files.h"
 #include "saccade/sparse/low_rank.h"
 #include "saccade/sparse/span.h"
-#include "saccade/weights/dequantise.h"
 #include "saccade/weights/safetensors_writer.h"
 
 namespace saccade {
@@ -25,20 +25,10 @@ std::string tensor_name(size_t layer, const std::string& name) {
   return "block_" + std::to_string(layer) + "." + name;
 }
 
-TensorSource source_of(const std::string& name, const Tensor& tensor) {
-  const Tensor numbers = tensor.detach().to(torch::kFloat).contiguous();
-  return {.name = name,
-          .type = ElementType::F32,
-          .shape = numbers.sizes().vec(),
-          .write = [numbers](const ByteSink& sink) {
-            sink({static_cast<const std::byte*>(numbers.data_ptr()), numbers.nbytes()});
-          }};
-}
-
-Tensor read_tensor(const Checkpoint& file, const std::string& name) {
+Tensor read_new(const Checkpoint& file, const std::string& name) {
   const TensorView& view = file.get(name);
   Tensor result = torch::empty(view.shape);
-  to_floats(view, result.data_ptr<float>());
+  read_tensor(view, result, file.path().string());
   return result;
 }
 
@@ -58,7 +48,7 @@ LowRankScorer read_scorer(const Json& json, const Checkpoint& file, size_t layer
   LowRankScorer scorer{.pool = member<int64_t>(json, "pool", where),
                        .samples = member<int64_t>(json, "samples", where)};
   for (const auto& [name, tensor] : scorer.named())
-    *tensor = read_tensor(file, tensor_name(layer, prefix + name));
+    *tensor = read_new(file, tensor_name(layer, prefix + name));
   scorer.check(fmt::format("{}, layer {}", where, layer));
   return scorer;
 }
@@ -133,7 +123,7 @@ void save_sparse(const fs::path& directory, const std::string& base, const Selec
   std::vector<TensorSource> sources;
   for (size_t layer = 0; layer < selectors.size(); ++layer)
     for (const auto& [name, tensor] : selectors[layer]->tensors())
-      sources.push_back(source_of(tensor_name(layer, name), tensor));
+      sources.push_back(source_of(tensor_name(layer, name), tensor.to(torch::kFloat)));
   // The description comes last: a directory that has it is complete.
   write_safetensors(directory / kTensors, sources);
   write_atomic(directory / kDescription, dump(json, 2) + "\n");
@@ -155,7 +145,7 @@ SparseFiles load_sparse(const fs::path& directory) {
   for (size_t layer = 0; layer < static_cast<size_t>(layers); ++layer) {
     if (kind == "span") {
       result.selectors.push_back(
-          std::make_shared<SpanSelector>(options, causal, read_tensor(file, tensor_name(layer, "spans"))));
+          std::make_shared<SpanSelector>(options, causal, read_new(file, tensor_name(layer, "spans"))));
       continue;
     }
     require(kind == "low_rank", "{}: selectors of kind '{}'; expected span or low_rank", where, kind);

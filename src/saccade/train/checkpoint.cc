@@ -5,8 +5,7 @@
 #include "saccade/base/file.h"
 #include "saccade/base/json.h"
 #include "saccade/models/model_files.h"
-#include "saccade/weights/dequantise.h"
-#include "saccade/weights/safetensors_writer.h"
+#include "saccade/models/tensor_files.h"
 
 namespace saccade {
 
@@ -17,23 +16,6 @@ namespace {
 constexpr const char* kState = "training.safetensors";
 constexpr const char* kCounters = "training.json";
 constexpr const char* kRawWeights = "weights.";
-
-TensorSource source_of(const std::string& name, const Tensor& tensor) {
-  const Tensor numbers = tensor.detach().contiguous();
-  return {.name = name,
-          .type = ElementType::F32,
-          .shape = numbers.sizes().vec(),
-          .write = [numbers](const ByteSink& sink) {
-            sink({static_cast<const std::byte*>(numbers.data_ptr()), numbers.nbytes()});
-          }};
-}
-
-void read_tensor(const Checkpoint& file, const std::string& name, Tensor target) {
-  const TensorView& view = file.get(name);
-  require(view.shape == target.sizes().vec(), "{}: '{}' has shape {}; expected {}", file.path().string(),
-          name, print_shape(view.shape), shape_text(target));
-  to_floats(view, 0, view.elements(), target.data_ptr<float>());
-}
 
 }  // namespace
 
@@ -87,7 +69,8 @@ void write_training_state(const TrainingState& state, const Tokenizer& tokenizer
 void read_training_state(const TrainingState& state, const fs::path& folder) {
   const torch::NoGradGuard no_gradient;
   const Checkpoint file = Checkpoint::open(folder / kState);
-  for (auto& [name, tensor] : state.optimiser.state()) read_tensor(file, name, tensor);
+  for (auto& [name, tensor] : state.optimiser.state())
+    read_tensor(file.get(name), tensor, file.path().string());
   const Transformer stored = load_model(folder);
   const auto values = stored->named_parameters();
   for (const auto& item : state.model->named_parameters()) {
@@ -96,7 +79,7 @@ void read_training_state(const TrainingState& state, const fs::path& folder) {
             "{}: the model there has no parameter '{}' of shape {}", folder.string(), item.key(),
             shape_text(item.value()));
     if (state.average.active()) {
-      read_tensor(file, kRawWeights + item.key(), item.value());
+      read_tensor(file.get(kRawWeights + item.key()), item.value(), file.path().string());
       Tensor average = state.average.values().at(item.key());
       average.copy_(*value);
     } else {

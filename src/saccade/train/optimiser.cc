@@ -8,6 +8,7 @@
 #include <cmath>
 
 #include "saccade/base/error.h"
+#include "saccade/models/parameter_names.h"
 
 namespace saccade {
 
@@ -17,7 +18,7 @@ Optimiser::Optimiser(const Transformer& model, const TrainOptions& options)
     : model_(model), options_(options) {
   Group matrices{options.weight_decay, 1, {}}, others{0, 1, {}}, formulas{0, options.formula_lr, {}};
   for (const auto& item : model->named_parameters()) {
-    const bool of_formula = item.key().find(".attention.") != std::string::npos;
+    const bool of_formula = learned_by_formula(item.key());
     Tensor value = item.value();
     if (of_formula && options.formula_lr == 0) {
       value.requires_grad_(false);

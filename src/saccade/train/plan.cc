@@ -3,12 +3,12 @@
 #include <ATen/Parallel.h>
 
 #include <charconv>
-#include <fstream>
 
 #include "saccade/base/error.h"
 #include "saccade/base/meter.h"
 #include "saccade/base/text.h"
 #include "saccade/models/initialise.h"
+#include "saccade/models/parameter_names.h"
 #include "saccade/train/token_loss.h"
 #include "saccade/train/trainer.h"
 
@@ -27,13 +27,6 @@ int64_t vocabulary_of(const Recipe& recipe) {
   }
   if (const std::optional<Tokenizer> known = existing_tokenizer(recipe.data)) return known->size();
   fail("recipe: the size of the vocabulary is in the data; give model.vocabulary to plan without them");
-}
-
-int64_t resident_bytes() {
-  std::ifstream status("/proc/self/status");
-  for (std::string line; std::getline(status, line);)
-    if (line.starts_with("VmRSS:")) return std::strtoll(line.c_str() + 6, nullptr, 10) * 1024;
-  return 0;
 }
 
 // A pass forward and backward over a few sequences: as many as a step computes at once, unless that would
@@ -56,7 +49,7 @@ void measure(TrainingPlan& plan, const Recipe& recipe, Transformer model) {
     const at::Tensor loss = token_loss(model, hidden, ids) / static_cast<double>(ids.numel());
     loss.backward();
   };
-  const int64_t before = resident_bytes();
+  const int64_t before = Meter::held_bytes();
   {
     const Meter meter;
     pass();
@@ -103,7 +96,7 @@ TrainingPlan plan_training(const Recipe& recipe) {
   for (const auto& item : model->named_parameters()) {
     const at::Tensor& value = item.value();
     plan.parameters += value.numel();
-    const bool of_formula = item.key().find(".attention.") != std::string::npos;
+    const bool of_formula = learned_by_formula(item.key());
     const bool looked_up =
         item.key() == "tokens" || item.key() == "positions" || item.key().ends_with("token_projection");
     if (of_formula) plan.formula_parameters += value.numel();

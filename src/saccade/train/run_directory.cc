@@ -6,12 +6,12 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <charconv>
 #include <cstring>
 
 #include "saccade/base/error.h"
 #include "saccade/base/file.h"
 #include "saccade/base/text.h"
+#include "saccade/models/checkpoint_folders.h"
 
 namespace saccade {
 
@@ -19,17 +19,8 @@ namespace fs = std::filesystem;
 
 namespace {
 
-constexpr std::string_view kPrefix = "step-";
 constexpr std::string_view kUnfinished = ".writing", kRemoved = ".removing";
 constexpr size_t kMostLineBytes = size_t{4} << 30;
-
-std::optional<int64_t> step_of(const std::string& name) {
-  if (!name.starts_with(kPrefix)) return {};
-  int64_t step = 0;
-  const char* end = name.data() + name.size();
-  const auto result = std::from_chars(name.data() + kPrefix.size(), end, step);
-  return result.ec == std::errc() && result.ptr == end ? std::optional(step) : std::nullopt;
-}
 
 // What was written must be on the disk before it gets its name.
 void sync(const fs::path& path) {
@@ -56,7 +47,7 @@ void remove_or_fail(const fs::path& path) {
 }  // namespace
 
 RunDirectory::RunDirectory(fs::path path) : path_(std::move(path)) {
-  make_directories(path_ / "checkpoints");
+  make_directories(checkpoints_of(path_));
   const fs::path file = path_ / ".lock";
   lock_ = ::open(file.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666);
   require(lock_ >= 0, "{}: {}", file.string(), std::strerror(errno));
@@ -65,7 +56,7 @@ RunDirectory::RunDirectory(fs::path path) : path_(std::move(path)) {
     fail("{}: another process is training in this folder", path_.string());
   }
   // What a killed process left half done.
-  for (const auto& entry : fs::directory_iterator(path_ / "checkpoints")) {
+  for (const auto& entry : fs::directory_iterator(checkpoints_of(path_))) {
     const std::string name = entry.path().filename().string();
     if (name.starts_with(kUnfinished) || name.starts_with(kRemoved)) remove_or_fail(entry.path());
   }
@@ -84,21 +75,12 @@ fs::path RunDirectory::free_name(const fs::path& wanted) {
   return path;
 }
 
-std::vector<int64_t> RunDirectory::steps() const {
-  std::vector<int64_t> result;
-  for (const auto& entry : fs::directory_iterator(path_ / "checkpoints"))
-    if (const auto step = step_of(entry.path().filename().string()); step && entry.is_directory())
-      result.push_back(*step);
-  std::ranges::sort(result);
-  return result;
-}
+std::vector<int64_t> RunDirectory::steps() const { return checkpoint_steps(path_); }
 
-fs::path RunDirectory::checkpoint(int64_t step) const {
-  return path_ / "checkpoints" / fmt::format("{}{:08}", kPrefix, step);
-}
+fs::path RunDirectory::checkpoint(int64_t step) const { return checkpoint_of(path_, step); }
 
 void RunDirectory::write_checkpoint(int64_t step, const std::function<void(const fs::path&)>& write) {
-  const fs::path folder = path_ / "checkpoints", unfinished = folder / kUnfinished, target = checkpoint(step);
+  const fs::path folder = checkpoints_of(path_), unfinished = folder / kUnfinished, target = checkpoint(step);
   remove_or_fail(unfinished);
   make_directories(unfinished);
   try {
@@ -117,21 +99,16 @@ void RunDirectory::write_checkpoint(int64_t step, const std::function<void(const
 
 void RunDirectory::remove_checkpoint(int64_t step) {
   // Renaming first: a folder that is half removed must not look like a checkpoint.
-  const fs::path removed = path_ / "checkpoints" / kRemoved;
+  const fs::path removed = checkpoints_of(path_) / kRemoved;
   remove_or_fail(removed);
   rename_or_fail(checkpoint(step), removed);
   remove_or_fail(removed);
 }
 
-std::optional<int64_t> RunDirectory::best() const {
-  std::error_code none;
-  if (!fs::exists(path_ / "best", none)) return {};
-  const auto step = step_of(std::string(trim(read_file(path_ / "best", 4096))));
-  return step && fs::exists(checkpoint(*step), none) ? step : std::nullopt;
-}
+std::optional<int64_t> RunDirectory::best() const { return best_checkpoint(path_); }
 
 void RunDirectory::set_best(int64_t step) {
-  write_atomic(path_ / "best", checkpoint(step).filename().string() + "\n");
+  write_atomic(best_file(path_), checkpoint(step).filename().string() + "\n");
 }
 
 void RunDirectory::prune(int64_t keep) {
@@ -144,7 +121,8 @@ void RunDirectory::prune(int64_t keep) {
 
 void RunDirectory::clear() {
   for (const int64_t step : steps()) remove_checkpoint(step);
-  for (const char* name : {"best", "metrics.jsonl", "diagnostics.jsonl", "recipe.toml", "attention.attn",
+  remove_or_fail(best_file(path_));
+  for (const char* name : {"metrics.jsonl", "diagnostics.jsonl", "recipe.toml", "attention.attn",
                            "environment.json", "result.json"})
     remove_or_fail(path_ / name);
 }

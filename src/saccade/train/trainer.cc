@@ -15,7 +15,9 @@
 #include "saccade/base/random.h"
 #include "saccade/diagnose/diagnosis.h"
 #include "saccade/generate/text_model.h"
+#include "saccade/models/checkpoint_folders.h"
 #include "saccade/models/initialise.h"
+#include "saccade/models/parameter_names.h"
 #include "saccade/train/batch.h"
 #include "saccade/train/checkpoint.h"
 #include "saccade/train/environment.h"
@@ -178,8 +180,7 @@ void Trainer::start_or_resume() {
     return say("there is no checkpoint yet; it starts from the beginning");
   }
   const auto step = static_cast<int64_t>(agreed[0]);
-  const fs::path folder = options_.directory / "checkpoints" / fmt::format("step-{:08}", step);
-  read_training_state({model_, *optimiser_, *average_, counters_}, folder);
+  read_training_state({model_, *optimiser_, *average_, counters_}, checkpoint_of(options_.directory, step));
   saved_ = true;
   cut_lines(step);
   // Whoever was killed may have come to write the best checkpoint, and not to say that it is the best.
@@ -352,8 +353,7 @@ TrainingResult Trainer::run() {
   result.step = counters_.step;
   for (const auto& item : model_->named_parameters()) {
     result.parameters += item.value().numel();
-    if (item.key().find(".attention.") != std::string::npos)
-      result.formula_parameters += item.value().numel();
+    if (learned_by_formula(item.key())) result.formula_parameters += item.value().numel();
   }
   for (const double loss : recent_losses_) result.loss += loss / static_cast<double>(recent_losses_.size());
   result.validation = last_;
