@@ -1,6 +1,6 @@
-// Adds to a formula a mask that is given per call, by writing it into the formula's text. A caller's mask
-// then is an input like any other: gradients, skipped tiles and conformance follow from the formula as
-// always, and no path of attention needs to know of a second kind of mask.
+// Adds to a formula a mask that is given per call, or takes one away, by writing it into the formula's text.
+// A caller's mask then is an input like any other: gradients, skipped tiles and conformance follow from the
+// formula as always, and no path of attention needs to know of a second kind of mask.
 #pragma once
 
 #include <string>
@@ -26,5 +26,9 @@ MaskedFormula with_pair_mask(const Formula& formula, PairMask kind);
 // The same with an input [batch, token] of whole numbers, the document that each token belongs to: a pair of
 // different documents is hidden.
 MaskedFormula with_documents(const Formula& formula);
+
+// The same formula where tokens may look ahead: `causal` is taken out of the mask, and all else stays. For an
+// encoder, and for a decoder that looks at an encoder's output: there nothing is still to come.
+Formula without_causal(const Formula& formula);
 
 }  // namespace saccade
