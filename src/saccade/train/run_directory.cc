@@ -145,7 +145,8 @@ void RunDirectory::prune(int64_t keep) {
 void RunDirectory::clear() {
   for (const int64_t step : steps()) remove_checkpoint(step);
   for (const char* name : {"best", "metrics.jsonl", "diagnostics.jsonl", "recipe.toml", "attention.attn",
-                           "environment.json", "result.json"})
+                           "encoder_attention.attn", "cross_attention.attn", "validation.source",
+                           "validation.target", "validation.translation", "environment.json", "result.json"})
     remove_or_fail(path_ / name);
 }
 
