@@ -19,6 +19,7 @@ Work declare_language(CLI::App& app);
 Work declare_mechanisms(CLI::App& app);
 Work declare_prepare(CLI::App& app);
 Work declare_train(CLI::App& app);
+Work declare_translate(CLI::App& app);
 
 std::span<const Command> commands() {
   static constexpr Command kCommands[] = {
@@ -33,6 +34,8 @@ std::span<const Command> commands() {
        "saccade compare recipes/tiny.toml --attention causal,prior,gpam --runs 3", declare_compare},
       {"generate", "Continue a text with a model, or with two beside each other",
        "saccade generate smollm2 --prompt \"The meaning of life is\" --max-new-tokens 40", declare_generate},
+      {"translate", "Translate lines with a model that was trained on pairs",
+       "saccade translate runs/multi30k-gpam < english.txt > german.txt", declare_translate},
       {"eval", "Measure how well a model predicts, and what another attention does to it",
        "saccade eval smollm2 --data valid.txt --context 1024", declare_eval},
       {"diagnose", "Look inside a model: rank of tokens, attention weights, gradients, learned parameters",

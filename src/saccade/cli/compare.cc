@@ -48,7 +48,7 @@ ExitCode run(const Options& options) {
   std::vector<Sweep> sweeps;
   for (const std::string& text : options.sweeps) sweeps.push_back(parse_sweep(text));
   std::vector<Variant> variants = variants_of(
-      options.attention.empty() ? std::vector<std::string>{recipe.attention} : options.attention, sweeps);
+      options.attention.empty() ? std::vector<std::string>{recipe.attention.all} : options.attention, sweeps);
   if (!options.no_control)
     for (Variant& control : control_of(recipe, variants)) variants.push_back(std::move(control));
   for (const double length : options.lengths)
@@ -97,6 +97,12 @@ ExitCode run(const Options& options) {
       "of\n"
       "training; + is what the loss gains when a tenth of the first half of a text is damaged.\n\n",
       plural(options.runs, "seed"));
+  if (comparison.translates())
+    print(
+        "BLEU is of the validation sentences ({}). Its p is from a paired bootstrap over the lines of all "
+        "runs; "
+        "loss {}x is with\nso many sentences in one, and the damage is a tenth of each source.\n\n",
+        bleu_signature({}, 1), options.lengths.back());
   print("{}: comparison.json, losses.svg, results.svg, lengths.svg, and a folder for each run\n",
         directory.string());
   return ExitCode::success;

@@ -11,6 +11,7 @@
 #include "saccade/cli/attention_option.h"
 #include "saccade/cli/bleu_option.h"
 #include "saccade/cli/command.h"
+#include "saccade/cli/eval_translation.h"
 #include "saccade/cli/output.h"
 #include "saccade/cli/path_option.h"
 #include "saccade/evaluate/report.h"
@@ -31,7 +32,8 @@ struct Options {
   bool extend = false;
   AttentionOption attention;
   BleuOption bleu;
-  std::string hypotheses;
+  TranslationOption translation;
+  std::string hypotheses, input;
   bool no_baseline = false;
   bool retrieval = false, robustness = false, length_curve = false, masked = false;
   uint64_t seed = 1;
@@ -159,13 +161,38 @@ ExitCode score_file(const Options& options) {
   return ExitCode::success;
 }
 
+ExitCode translate_and_score(const Options& options) {
+  require(!options.input.empty(),
+          "eval: --bleu needs what to translate; name it with --input, or give a "
+          "translation with --hypotheses");
+  require(options.data.empty() && options.labels.empty() && !options.retrieval && !options.attention.given(),
+          "eval: --bleu measures translation; it goes with --robustness and --length-curve alone");
+  if (options.threads > 0) at::set_num_threads(options.threads);
+  TextModel model = load_text_model(options.model);
+  require(model.model->encoder() != nullptr,
+          "{}: this model goes on with a text, and translates none, which --bleu asks for", options.model);
+  model.model->set_path(options.path);
+  TranslationEvaluation evaluation{.input = options.input,
+                                   .bleu = options.bleu,
+                                   .translation = options.translation,
+                                   .noise = options.robustness,
+                                   .lengths = options.length_curve,
+                                   .json = options.json,
+                                   .seed = options.seed};
+  evaluation.translation.options.extend = options.extend;
+  return evaluate_translation(model, evaluation);
+}
+
 ExitCode run(const Options& options) {
   if (!options.hypotheses.empty()) return score_file(options);
   require(!options.model.empty(), "eval: which model? For example: saccade eval smollm2 --data valid.txt");
   if (options.dtype == "bfloat16") prepare_bfloat16();
   keep_freed_memory();
+  if (options.bleu.given()) return translate_and_score(options);
+  require(options.input.empty(), "eval: --input needs references; name them with --bleu");
   require(!options.data.empty() || !options.labels.empty() || options.retrieval,
-          "eval: nothing to do; name a text with --data, labelled texts with --labels, or use --retrieval");
+          "eval: nothing to do; name a text with --data, labelled texts with --labels, sentences with --bleu "
+          "and --input, or use --retrieval");
   for (const auto& [wish, name] : {std::pair{options.robustness, "--robustness"},
                                    {options.length_curve, "--length-curve"},
                                    {options.masked, "--masked"}})
@@ -229,13 +256,23 @@ Work declare_eval(CLI::App& app) {
       ->check(CLI::Range(int64_t{2}, int64_t{1} << 50));
   options->attention.declare(app);
   options->bleu.declare(app);
+  app.add_option("--input", options->input, "With --bleu: what the model shall translate, line by line")
+      ->type_name("FILE");
+  app.add_option("--beams", options->translation.options.beams, "With --bleu: as for `saccade translate`")
+      ->check(CLI::Range(1, 1024))
+      ->capture_default_str();
+  app.add_option("--length-penalty", options->translation.options.length_penalty,
+                 "With --bleu: as for `saccade translate`")
+      ->capture_default_str();
   app.add_option("--hypotheses", options->hypotheses, "With --bleu: translations to score, without a model")
       ->type_name("FILE");
   app.add_flag("--no-baseline", options->no_baseline,
                "With --attention: leave out the model's own attention");
-  app.add_flag("--length-curve", options->length_curve, "Show the loss by how many tokens come before");
+  app.add_flag("--length-curve", options->length_curve,
+               "Show the loss by how many tokens come before; with --bleu, BLEU by sentences in one");
   app.add_flag("--robustness", options->robustness,
-               "Show the loss after text with dropped, swapped and mistyped parts");
+               "Show the loss after text with dropped, swapped and mistyped parts; with --bleu, BLEU of such "
+               "sources");
   app.add_flag("--retrieval", options->retrieval,
                "Ask for a hidden pass key, and for pairs of words; needs no --data");
   app.add_flag("--masked", options->masked, "Predict masked tokens; what a masked model does in any case");

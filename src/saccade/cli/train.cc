@@ -16,6 +16,7 @@
 #include "saccade/cli/interrupt.h"
 #include "saccade/cli/output.h"
 #include "saccade/generate/generation.h"
+#include "saccade/generate/translation.h"
 #include "saccade/models/bfloat16.h"
 #include "saccade/train/plan.h"
 #include "saccade/train/recipe_file.h"
@@ -51,8 +52,10 @@ Recipe read_recipe(Options& options) {
 }
 
 std::string run_name(const Recipe& recipe) {
-  const std::string attention = fs::path(recipe.attention).stem().string();
-  return recipe.name + "-" + attention;
+  const AttentionChoice& attention = recipe.attention;
+  return recipe.name + "-" +
+         (recipe.translates() ? attention.title()
+                              : fs::path(attention.in(AttentionSlot::decoder)).stem().string());
 }
 
 // Everybody in a team must come to the same folder, so the leader alone looks for a free name.
@@ -108,8 +111,22 @@ std::string shell_word(const std::string& text) {
   return result + "'";
 }
 
+// Some sentences that were held out.
+void print_translations(const TrainingResult& result) {
+  constexpr size_t kShown = 3;
+  const std::vector<TranslationPair>& pairs = result.data->validation_pairs;
+  std::vector<std::string> sources;
+  for (size_t pair = 0; pair < std::min(kShown, pairs.size()); ++pair) sources.push_back(pairs[pair].source);
+  const std::vector<std::string> found =
+      translate_lines(result.model, PairEncoder(result.data->tokenizer), sources, {});
+  for (size_t pair = 0; pair < sources.size(); ++pair)
+    print("\nsource       {}\ntranslation  {}\nreference    {}\n", pairs[pair].source, found[pair],
+          pairs[pair].target);
+}
+
 void print_sample(const Recipe& recipe, const TrainingResult& result) {
   if (recipe.sample.tokens == 0) return;
+  if (recipe.translates()) return print_translations(result);
   GenerationOptions options;
   const int64_t prompt_tokens =
       static_cast<int64_t>(result.data->tokenizer.encode(recipe.sample.prompt).size());
@@ -126,7 +143,7 @@ void print_sample(const Recipe& recipe, const TrainingResult& result) {
 void print_result(const Recipe& recipe, const TrainingResult& result) {
   print("run         {}\n", result.directory.string());
   print("parameters  {}, of which {} belong to the formula '{}'\n", result.parameters,
-        result.formula_parameters, recipe.attention);
+        result.formula_parameters, recipe.attention.title());
   print("training    {} after {} in {}, loss {:.4f}, {:.0f} tokens/s\n", name_of(result.end),
         plural(result.step, "step"), clock_time(result.seconds), result.loss, result.tokens_per_second);
   if (result.validation.tokens > 0) print("result      {}\n", validation_text(result.validation));

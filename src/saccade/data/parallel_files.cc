@@ -1,5 +1,7 @@
 #include "saccade/data/parallel_files.h"
 
+#include <algorithm>
+#include <filesystem>
 #include <iostream>
 #include <iterator>
 
@@ -19,6 +21,60 @@ std::string read_all(const std::string& file) {
   return {std::istreambuf_iterator<char>(std::cin), {}};
 }
 
+// The name of a file without folders and ".gz".
+std::string plain_name(const std::string& file) {
+  std::string name = std::filesystem::path(file).filename().string();
+  if (name.ends_with(".gz")) name.resize(name.size() - 3);
+  return name;
+}
+
+std::string unescaped(std::string_view text) {
+  constexpr std::pair<std::string_view, char> kEntities[] = {
+      {"&quot;", '"'}, {"&apos;", '\''}, {"&lt;", '<'}, {"&gt;", '>'}, {"&amp;", '&'}};
+  std::string result;
+  while (!text.empty()) {
+    const auto* entity = std::ranges::find_if(
+        kEntities, [&](const auto& candidate) { return text.starts_with(candidate.first); });
+    const bool found = entity != std::end(kEntities);
+    result += found ? entity->second : text.front();
+    text.remove_prefix(found ? entity->first.size() : 1);
+  }
+  return result;
+}
+
+// The content of <seg id="1"> ... </seg>, wherever lines end.
+std::vector<std::string> segments_of(std::string_view text, const std::string& file) {
+  std::vector<std::string> segments;
+  for (size_t at = text.find("<seg"); at != text.npos; at = text.find("<seg", at)) {
+    const size_t begin = text.find('>', at), end = text.find("</seg>", at);
+    require(begin != text.npos && end != text.npos && begin < end, "{}: segment {} has no end", file,
+            segments.size() + 1);
+    std::string segment = unescaped(trim(text.substr(begin + 1, end - begin - 1)));
+    for (char& c : segment)
+      if (c == '\n' || c == '\r') c = ' ';
+    segments.push_back(std::move(segment));
+    at = end;
+  }
+  return segments;
+}
+
+// Lines about a talk are <url>, <speaker>, ...; its title and description are sentences like all others, and
+// translated too.
+std::vector<std::string> talk_lines(std::string_view text) {
+  std::vector<std::string> lines;
+  for (std::string_view line : split_lines(text)) {
+    line = trim(line);
+    for (const std::string_view tag : {"title", "description"}) {
+      const std::string open = fmt::format("<{}>", tag), close = fmt::format("</{}>", tag);
+      if (!line.starts_with(open) || !line.ends_with(close)) continue;
+      line = trim(line.substr(open.size(), line.size() - open.size() - close.size()));
+      break;
+    }
+    if (!line.starts_with('<')) lines.emplace_back(line);
+  }
+  return lines;
+}
+
 // The member that a path such as "translation.en" leads to.
 const std::string& member(const Json& json, const std::string& path, const std::string& where) {
   const Json* at = &json;
@@ -33,8 +89,8 @@ const std::string& member(const Json& json, const std::string& path, const std::
   return at->get_ref<const std::string&>();
 }
 
-bool is_jsonl(std::string name) {
-  if (name.ends_with(".gz")) name.resize(name.size() - 3);
+bool is_jsonl(const std::string& file) {
+  const std::string name = plain_name(file);
   return name.ends_with(".jsonl") || name.ends_with(".json");
 }
 
@@ -72,6 +128,9 @@ std::vector<std::string> read_parallel_lines(const std::string& file) {
   const std::string content = read_all(file);
   std::string_view text = content;
   if (text.starts_with("\xEF\xBB\xBF")) text.remove_prefix(3);
+  const std::string name = plain_name(file);
+  if (name.ends_with(".sgm") || name.ends_with(".xml")) return segments_of(text, file);
+  if (name.starts_with("train.tags.")) return talk_lines(text);
   std::vector<std::string> lines;
   for (const std::string_view line : split_lines(text)) lines.emplace_back(line);
   return lines;

@@ -92,6 +92,19 @@ class Augmentation {
   std::set<std::string> used_;                  // streams that the formula reads
 };
 
+// What is left of a mask without `causal`; null: nothing.
+ExpressionPtr without_causal(const ExpressionPtr& mask) {
+  if (mask->kind == Expression::Kind::name && mask->name == "causal") return nullptr;
+  if (mask->kind != Expression::Kind::call || mask->op != Op::logical_and) return mask;
+  std::vector<ExpressionPtr> kept;
+  for (const ExpressionPtr& argument : mask->arguments)
+    if (ExpressionPtr rest = without_causal(argument)) kept.push_back(std::move(rest));
+  if (kept.size() < 2) return kept.empty() ? nullptr : kept.front();
+  auto result = std::make_shared<Expression>(*mask);
+  result->arguments = std::move(kept);
+  return result;
+}
+
 }  // namespace
 
 MaskedFormula with_pair_mask(const Formula& formula, PairMask kind) {
@@ -102,6 +115,22 @@ MaskedFormula with_documents(const Formula& formula) { return Augmentation(formu
 
 MaskedFormula with_tile_gate(const Formula& formula, int64_t tile) {
   return Augmentation(formula).tile_gate(tile);
+}
+
+Formula without_causal(const Formula& formula) {
+  std::vector<std::string> lines;
+  bool changed = false;
+  for (const Statement& statement : formula.syntax().statements) {
+    const bool is_mask = statement.kind == Statement::Kind::let && statement.name == "mask";
+    const ExpressionPtr left = is_mask ? without_causal(statement.value) : statement.value;
+    changed |= left != statement.value;
+    if (is_mask && left)
+      lines.push_back("mask = " + print(*left));
+    else if (!is_mask)
+      lines.push_back(print(statement));
+  }
+  if (!changed) return formula;
+  return Formula::parse(join(lines, "\n") + "\n", {.name = formula.name(), .set = formula.overrides()});
 }
 
 }  // namespace saccade

@@ -111,5 +111,26 @@ TEST(PairMask, LeavesWhatAFormulaLearnsAlone) {
   }
 }
 
+TEST(WithoutCausal, TakesThatPartOfTheMaskAlone) {
+  const auto text = [](const char* formula) {
+    return print(without_causal(Formula::parse(formula)).syntax());
+  };
+  EXPECT_EQ(text("mask = causal\nscore = s - d\n"), text("score = s - d\n"));
+  EXPECT_EQ(text("mask = causal and d < 7\n"), text("mask = d < 7\n"));
+  EXPECT_EQ(text("mask = d < 7 and (causal and i > 2)\n"), text("mask = d < 7 and i > 2\n"));
+  EXPECT_EQ(text("mask = causal or j < 3\n"), "mask = causal or j < 3\n");  // hides nothing else
+}
+
+TEST(WithoutCausal, KeepsWhatTheFormulaLearns) {
+  for (const char* name : {"gpam", "prior", "fox", "alibi", "causal", "full"}) {
+    const Formula formula = Formula::load(name), open = without_causal(formula);
+    ASSERT_EQ(open.plan().tables.size(), formula.plan().tables.size()) << name;
+    for (size_t table = 0; table < formula.plan().tables.size(); ++table)
+      EXPECT_EQ(open.plan().tables[table].name, formula.plan().tables[table].name) << name;
+  }
+  const Formula set = without_causal(Formula::load("gpam", {{"lp", 0.5}}));
+  EXPECT_EQ(set.overrides().at("lp"), 0.5);
+}
+
 }  // namespace
 }  // namespace saccade

@@ -27,13 +27,17 @@ struct Extension {
 
 class Search {
  public:
-  Search(const BeamOptions& options, int64_t row) : options_(options), beams_{{.row = row}} {}
+  Search(const BeamOptions& options, int64_t row)
+      : options_(options),
+        beams_{{.row = row}},
+        limit_(options.limits.empty() ? options.max_new_tokens : options.limits[static_cast<size_t>(row)]) {}
 
   // Follows the best extensions of the beams by one token. With the last token all of them are finished.
   void extend(const Tensor& log_probabilities, bool last);
   std::vector<Hypothesis> best();
 
   bool done() const { return done_; }
+  int64_t limit() const { return limit_; }
   std::vector<Beam>& beams() { return beams_; }
 
  private:
@@ -48,6 +52,7 @@ class Search {
 
   const BeamOptions& options_;
   std::vector<Beam> beams_;
+  int64_t limit_;
   std::vector<Hypothesis> finished_;  // best first
   bool done_ = false;
 };
@@ -125,6 +130,10 @@ void check(const Tensor& logits, const BeamOptions& options) {
           options.beams);
   require(options.max_new_tokens >= 1, "beam search: {} new tokens; expected at least 1",
           options.max_new_tokens);
+  require(options.limits.empty() || static_cast<int64_t>(options.limits.size()) == logits.size(0),
+          "beam search: {} limits for {} sequences", options.limits.size(), logits.size(0));
+  for (const int64_t limit : options.limits)
+    require(limit >= 1, "beam search: {} new tokens; expected at least 1", limit);
   require(std::isfinite(options.length_penalty),
           "beam search: the length penalty is {}; expected a finite number", options.length_penalty);
 }
@@ -145,7 +154,7 @@ std::vector<std::vector<Hypothesis>> beam_search(const Tensor& first_logits, con
     std::vector<int64_t> ids, rows;
     for (Search& search : searches) {
       if (search.done()) continue;
-      search.extend(log_probabilities, length == options.max_new_tokens);
+      search.extend(log_probabilities, length == search.limit());
       if (search.done()) continue;
       for (Beam& beam : search.beams()) {
         ids.push_back(beam.ids.back());

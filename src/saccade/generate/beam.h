@@ -14,7 +14,8 @@ struct BeamOptions {
   int64_t beams = 4;  // unfinished continuations of each sequence that are followed
   int64_t n_best = 1;
   int64_t max_new_tokens = 100;
-  double length_penalty = 1;  // score = sum of log-probabilities / length ^ length_penalty
+  std::vector<int64_t> limits;  // the same for each sequence by itself; empty: max_new_tokens for all
+  double length_penalty = 1;    // score = sum of log-probabilities / length ^ length_penalty
   // End as soon as there are `beams` finished ones; otherwise when no unfinished one could be better at its
   // length.
   bool early_stopping = false;

@@ -11,7 +11,9 @@
 #include "saccade/evaluate/reader.h"
 #include "saccade/evaluate/robustness.h"
 #include "saccade/train/recipe_file.h"
+#include "saccade/train/recipe_model.h"
 #include "saccade/train/run_directory.h"
+#include "saccade/train/translation_outcome.h"
 #include "saccade/train/validation.h"
 
 namespace saccade {
@@ -25,9 +27,8 @@ constexpr double kDamage = 0.1;  // the rate at which robustness is measured
 
 int64_t parameters_of(const Recipe& recipe) {
   // The tokenizer is the same for all, so any size serves to compare.
-  Transformer model(architecture_of(recipe, std::max<int64_t>(recipe.model.vocabulary, 512)));
-  model->set_attention(recipe.formula());
-  return model->parameter_count();
+  return make_model(recipe, architecture_of(recipe, std::max<int64_t>(recipe.model.vocabulary, 512)))
+      ->parameter_count();
 }
 
 int64_t length_at(const Recipe& recipe, double multiple) {
@@ -60,6 +61,10 @@ const std::vector<Corruption>& corruptions() {
 }
 
 void measure_damage(const Recipe& recipe, const TrainingResult& result, Outcome& outcome) {
+  if (recipe.translates()) {
+    outcome.damage = source_damage(recipe, result, corruptions(), kDamage);
+    return;
+  }
   std::vector<EncodedText> texts;
   for (const std::string& text : result.data->validation_texts)
     if (!trim(text).empty()) texts.push_back(encode_text(result.data->tokenizer, text, "validation"));
@@ -84,6 +89,7 @@ Json outcome_json(const Outcome& o) {
           {"parameters", o.parameters},
           {"formula_parameters", o.formula_parameters},
           {"loss", o.loss},
+          {"bleu", std::isfinite(o.bleu) ? Json(o.bleu) : Json()},
           {"answers", std::isfinite(o.answers) ? Json(o.answers) : Json()},
           {"tokens_per_second", o.tokens_per_second},
           {"peak_bytes", o.peak_bytes},
@@ -115,6 +121,11 @@ Outcome read_outcome(const fs::path& file) {
   }
 }
 
+void read_translation(const fs::path& folder, Outcome& outcome) {
+  outcome.bleu_lines = translated_lines(folder);
+  outcome.bleu = outcome.bleu_lines.empty() ? kNone : bleu_score(outcome.bleu_lines);
+}
+
 Outcome run_one(const Recipe& recipe, const fs::path& folder, const ComparisonOptions& options) {
   const fs::path done = folder / "outcome.json";
   const bool started = RunDirectory::is_run(folder);
@@ -122,7 +133,9 @@ Outcome run_one(const Recipe& recipe, const fs::path& folder, const ComparisonOp
     const Recipe stored = load_recipe(folder / "recipe.toml");
     require(print_recipe(stored) == print_recipe(recipe),
             "{}: this run was made with another recipe; choose another --out", folder.string());
-    return read_outcome(done);
+    Outcome outcome = read_outcome(done);
+    read_translation(folder, outcome);
+    return outcome;
   }
   release_freed_memory();
   Team alone;
@@ -146,7 +159,9 @@ Outcome run_one(const Recipe& recipe, const fs::path& folder, const ComparisonOp
   if (result.end != TrainingEnd::not_finite) {
     measure_lengths(recipe, result, options.lengths, outcome);
     if (options.corruption) measure_damage(recipe, result, outcome);
+    if (recipe.translates()) translate_validation(recipe, result, folder);
   }
+  read_translation(folder, outcome);
   write_atomic(done, dump(outcome_json(outcome), 2) + "\n");
   return outcome;
 }
@@ -164,6 +179,22 @@ std::vector<double> VariantResult::losses() const {
   std::vector<double> result;
   for (const Outcome& run : runs) result.push_back(run.loss);
   return result;
+}
+
+std::vector<double> VariantResult::bleus() const {
+  std::vector<double> result;
+  for (const Outcome& run : runs) result.push_back(run.bleu);
+  return result;
+}
+
+PairedBootstrap VariantResult::bleu_difference(const VariantResult& other) const {
+  std::vector<BleuCounts> mine, others;
+  for (size_t run = 0; run < std::min(runs.size(), other.runs.size()); ++run) {
+    if (runs[run].bleu_lines.size() != other.runs[run].bleu_lines.size()) continue;  // one became not finite
+    mine.insert(mine.end(), runs[run].bleu_lines.begin(), runs[run].bleu_lines.end());
+    others.insert(others.end(), other.runs[run].bleu_lines.begin(), other.runs[run].bleu_lines.end());
+  }
+  return mine.empty() ? PairedBootstrap{kNone, kNone, kNone, kNone} : paired_bootstrap(others, mine, {});
 }
 
 std::vector<Variant> variants_of(const std::vector<std::string>& attentions,
@@ -214,11 +245,10 @@ Comparison compare(const Recipe& recipe, const std::vector<Variant>& variants,
       comparison.corruptions.push_back(fmt::format("{} {:.0f} %", name_of(corruption), 100 * kDamage));
   for (const Variant& variant : variants) {
     comparison.variants.push_back({variant, {}});
-    changed(recipe, variant.overrides)
-        .formula();  // what is wrong with a late one is found before the first runs
+    parameters_of(changed(recipe, variant.overrides));  // what is wrong with a late one is found at once
   }
   // So is data that do not fill the longest rows: afterwards would be too late.
-  const Data data = open_data(recipe.data, recipe.seed, existing_tokenizer(recipe.data));
+  const Data data = open_recipe_data(recipe, existing_tokenizer(recipe.data));
   for (const double multiple : options.lengths)
     with_context(fmt::format("compare: at {} times the length", multiple),
                  [&] { return data.validation_at(length_at(recipe, multiple)); });
@@ -253,6 +283,15 @@ Json to_json(const Comparison& comparison) {
          {"loss", {{"mean", spread.mean}, {"deviation", spread.deviation}}},
          {"p_value", &result == &comparison.variants.front() ? Json() : Json(paired_p_value(losses, base))},
          {"runs", runs}});
+    if (!comparison.translates()) continue;
+    const Spread bleu = spread_of(result.bleus());
+    variants.back()["bleu"] = {{"mean", bleu.mean}, {"deviation", bleu.deviation}};
+    if (&result == &comparison.variants.front()) continue;
+    const PairedBootstrap found = result.bleu_difference(comparison.variants.front());
+    variants.back()["bleu_bootstrap"] = {{"difference", found.difference},
+                                         {"p_value", found.p},
+                                         {"lower", found.lower},
+                                         {"upper", found.upper}};
   }
   return {{"lengths", comparison.lengths}, {"corruptions", comparison.corruptions}, {"variants", variants}};
 }

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "saccade/evaluate/significance.h"
 #include "saccade/train/recipe.h"
 #include "saccade/train/spread.h"
 #include "saccade/train/trainer.h"
@@ -40,6 +41,8 @@ struct Outcome {
   double tokens_per_second = 0;
   int64_t peak_bytes = 0;
   std::vector<double> length_losses, length_answers;  // at multiples of the length; NaN where the model ends
+  std::vector<BleuCounts> bleu_lines;                 // of a model that translates: of each line
+  double bleu = 0;                                    // of all of them; NaN when there are none
   std::vector<double> damage;  // of the loss, by each corruption of what was read before; empty: not measured
 };
 
@@ -48,12 +51,17 @@ struct VariantResult {
   std::vector<Outcome> runs;
 
   std::vector<double> losses() const;
+  std::vector<double> bleus() const;
+  // Whether its translations differ from the other's, line by line, over all runs.
+  PairedBootstrap bleu_difference(const VariantResult& other) const;
 };
 
 struct Comparison {
   std::vector<double> lengths;           // multiples of the training's
   std::vector<std::string> corruptions;  // "10 % dropped"
   std::vector<VariantResult> variants;   // the first is what others are compared with
+
+  bool translates() const { return !variants.front().runs.front().bleu_lines.empty(); }
 };
 
 struct ComparisonOptions {

@@ -48,6 +48,7 @@ std::string table_of(const Comparison& comparison) {
   const std::vector<double> base = comparison.variants.front().losses();
   const bool answers = std::isfinite(comparison.variants.front().runs.front().answers);
   std::vector<std::string> header{"attention", "parameters", "loss", "+-", "difference", "p"};
+  if (comparison.translates()) header.insert(header.end(), {"BLEU", "BLEU +-", "BLEU difference", "BLEU p"});
   if (answers) header.emplace_back("answers");
   for (size_t index = 1; index < comparison.lengths.size(); ++index)
     header.push_back(fmt::format("loss {}x", comparison.lengths[index]));
@@ -64,6 +65,15 @@ std::string table_of(const Comparison& comparison) {
                                  number(loss.deviation, 4),
                                  first ? "" : fmt::format("{:+.4f}", loss.mean - spread_of(base).mean),
                                  first ? "" : number(paired_p_value(losses, base), 3)};
+    if (comparison.translates()) {
+      const Spread bleu = spread_of(result.bleus());
+      row.push_back(number(bleu.mean, 2));
+      row.push_back(number(bleu.deviation, 2));
+      const PairedBootstrap found =
+          first ? PairedBootstrap{} : result.bleu_difference(comparison.variants.front());
+      row.push_back(first ? "" : fmt::format("{:+.2f}", found.difference));
+      row.push_back(first ? "" : number(found.p, 3));
+    }
     if (answers) {
       const Spread share = over_runs(result, [](const Outcome& run) { return 100 * run.answers; });
       row.push_back(number(share.mean, 1) + " %");

@@ -9,6 +9,7 @@
 #include "saccade/base/text.h"
 #include "saccade/models/initialise.h"
 #include "saccade/models/parameter_names.h"
+#include "saccade/train/recipe_model.h"
 #include "saccade/train/token_loss.h"
 #include "saccade/train/trainer.h"
 
@@ -45,7 +46,9 @@ void measure(TrainingPlan& plan, const Recipe& recipe, Transformer model) {
   }
   model->train();
   const auto pass = [&] {
-    const at::Tensor hidden = model->forward({.ids = ids, .recompute = recipe.train.recompute});
+    const at::Tensor hidden = model->forward({.ids = ids,
+                                              .source = recipe.translates() ? ids : at::Tensor(),
+                                              .recompute = recipe.train.recompute});
     const at::Tensor loss = token_loss(model, hidden, ids) / static_cast<double>(ids.numel());
     loss.backward();
   };
@@ -88,17 +91,16 @@ TrainingPlan plan_training(const Recipe& recipe) {
   TrainingPlan plan;
   plan.vocabulary = vocabulary_of(recipe);
   const Architecture a = architecture_of(recipe, 0 < recipe.model.vocabulary ? 1 : plan.vocabulary);
-  Transformer model(a);
+  Transformer model = make_model(recipe, a);
   const Formula formula = recipe.formula();
-  model->set_attention(formula);
   initialise(model, {.seed = recipe.seed, .deviation = recipe.model.initial_deviation});
   double product_weights = 0;
   for (const auto& item : model->named_parameters()) {
     const at::Tensor& value = item.value();
     plan.parameters += value.numel();
     const bool of_formula = learned_by_formula(item.key());
-    const bool looked_up =
-        item.key() == "tokens" || item.key() == "positions" || item.key().ends_with("token_projection");
+    const bool looked_up = item.key() == "tokens" || item.key().ends_with("positions") ||
+                           item.key().ends_with("token_projection") || item.key() == "encoder.tokens";
     if (of_formula) plan.formula_parameters += value.numel();
     if (looked_up) plan.embedding_parameters += value.numel();
     if (value.dim() >= 2 && (!looked_up || (item.key() == "tokens" && a.tied)))

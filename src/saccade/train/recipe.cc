@@ -3,9 +3,12 @@
 
 #include <algorithm>
 #include <cmath>
+#include <filesystem>
+#include <set>
 
 #include "saccade/base/error.h"
 #include "saccade/base/text.h"
+#include "saccade/formula/augment.h"
 
 namespace saccade {
 namespace {
@@ -27,6 +30,7 @@ void check_model(const ModelOptions& o) {
        {std::pair{"model.width", o.width}, {"model.layers", o.layers}, {"model.heads", o.heads}})
     expect(value >= 1, key, value, "1 or more");
   for (const auto& [key, value] : {std::pair{"model.kv_heads", o.kv_heads},
+                                   {"model.encoder_layers", o.encoder_layers},
                                    {"model.head_dim", o.head_dim},
                                    {"model.inner", o.inner},
                                    {"model.context", o.context},
@@ -52,6 +56,7 @@ void check_train(const TrainOptions& o) {
                                    {"train.keep", o.keep}})
     expect(value >= 1, key, value, "1 or more");
   for (const auto& [key, value] : {std::pair{"train.micro_batch", o.micro_batch},
+                                   {"train.batch_tokens", o.batch_tokens},
                                    {"train.warmup", o.warmup},
                                    {"train.validate_every", o.validate_every},
                                    {"train.patience", o.patience},
@@ -86,6 +91,7 @@ void check_family(const Architecture& a, const ModelOptions& o) {
   };
   if (o.family == "saccade") return;
   const bool gpt2 = o.family == "gpt2";
+  refuse(a.encoder_layers > 0, "model.encoder_layers", "0");
   refuse(a.embedded_qkv != EmbeddedQkv::none, "model.embedded_qkv", "\"none\"");
   refuse(a.norm != (gpt2 ? NormKind::layer : NormKind::rms), "model.norm", gpt2 ? "\"layer\"" : "\"rms\"");
   refuse(a.gated == gpt2, "model.gated", gpt2 ? "false" : "true");
@@ -101,12 +107,57 @@ void check_family(const Architecture& a, const ModelOptions& o) {
 
 }  // namespace
 
-Formula Recipe::formula() const {
-  Formula formula = Formula::load(attention, set);
-  if (!formula.plan().uses_length()) return formula;
-  Overrides pinned(set.begin(), set.end());
-  pinned["n"] = static_cast<double>(model.context > 0 ? model.context : data.length);
-  return Formula::load(attention, pinned);
+const std::string& AttentionChoice::in(AttentionSlot slot) const {
+  const std::string& own = slot == AttentionSlot::encoder   ? encoder
+                           : slot == AttentionSlot::decoder ? decoder
+                                                            : cross;
+  return own.empty() ? all : own;
+}
+
+std::string AttentionChoice::title() const {
+  std::vector<std::string> names;
+  for (const AttentionSlot slot : {AttentionSlot::encoder, AttentionSlot::decoder, AttentionSlot::cross})
+    names.push_back(std::filesystem::path(in(slot)).stem().string());
+  if (names[0] == names[1] && names[1] == names[2]) return names[0];
+  return join(names, "-");
+}
+
+namespace {
+
+// Of what is set, the part that this formula has; a language model's formula must have all of it.
+Overrides overrides_for(const Recipe& recipe, const std::string& name) {
+  Overrides mine(recipe.set.begin(), recipe.set.end());
+  if (!recipe.translates() || mine.empty()) return mine;
+  std::set<std::string> known;
+  for (const Statement& statement : Formula::load(name).syntax().statements) known.insert(statement.name);
+  std::erase_if(mine, [&](const auto& item) { return item.first != "n" && !known.contains(item.first); });
+  return mine;
+}
+
+void check_set(const Recipe& recipe) {
+  if (!recipe.translates()) return;
+  for (const auto& [key, value] : recipe.set) {
+    bool known = false;
+    for (const AttentionSlot slot : {AttentionSlot::encoder, AttentionSlot::decoder, AttentionSlot::cross})
+      known |= overrides_for(recipe, recipe.attention.in(slot)).contains(key);
+    require(known, "recipe: set.{} is a number of none of the formulas '{}', '{}' and '{}'", key,
+            recipe.attention.in(AttentionSlot::encoder), recipe.attention.in(AttentionSlot::decoder),
+            recipe.attention.in(AttentionSlot::cross));
+  }
+}
+
+}  // namespace
+
+Formula Recipe::formula(AttentionSlot slot) const {
+  check_set(*this);
+  const std::string& chosen = attention.in(slot);
+  Overrides mine = overrides_for(*this, chosen);
+  Formula formula = Formula::load(chosen, mine);
+  if (formula.plan().uses_length()) {
+    mine["n"] = static_cast<double>(model.context > 0 ? model.context : data.length);
+    formula = Formula::load(chosen, mine);
+  }
+  return slot == AttentionSlot::decoder ? formula : without_causal(formula);
 }
 
 void Recipe::check() const {
@@ -114,6 +165,15 @@ void Recipe::check() const {
           "recipe: name is '{}'; expected a word that can name a folder", printable(name));
   check_model(model);
   check_train(train);
+  const bool pairs = data.source == "parallel";
+  require(!pairs || translates(),
+          "recipe: data.source is 'parallel', which a language model cannot read; expected "
+          "model.encoder_layers of 1 or more");
+  require(train.batch_tokens == 0 || pairs,
+          "recipe: train.batch_tokens is {}; only data.source = 'parallel' has sentences to sort by length",
+          train.batch_tokens);
+  require(!translates() || train.diagnose_every == 0,
+          "recipe: train.diagnose_every is {}; expected 0 for a model that translates", train.diagnose_every);
   expect(data.length >= 1, "data.length", data.length, "1 or more");
   expect(sample.tokens >= 0, "sample.tokens", sample.tokens, "0 or more");
   expect(sample.temperature >= 0, "sample.temperature", sample.temperature, "0 or more");
@@ -165,6 +225,8 @@ Architecture architecture_of(const Recipe& recipe, int64_t tokenizer_size) {
                                                : EmbeddedQkv::all;
   a.dropout = o.dropout;
   a.tied = o.tied;
+  a.encoder_layers = o.encoder_layers;
+  a.shared_embedding = o.shared_embedding;
   if (o.positions == "rotary") a.rotary = RotaryOptions{.base = o.rotary_base};
   a.learned_positions = o.positions == "learned";
   check_family(a, o);

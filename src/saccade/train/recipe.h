@@ -13,18 +13,33 @@
 
 namespace saccade {
 
+// Which formula runs where. A language model has only a decoder.
+enum class AttentionSlot { decoder, encoder, cross };
+
+struct AttentionChoice {
+  std::string all = "causal";
+  std::string encoder, decoder, cross;  // empty: as `all`
+
+  const std::string& in(AttentionSlot slot) const;
+  // For a name: "gpam", or "full-causal" where slots differ.
+  std::string title() const;
+  bool operator==(const AttentionChoice&) const = default;
+};
+
 struct ModelOptions {
   std::string family = "saccade";
   int64_t width = 128, layers = 4, heads = 4;
-  int64_t kv_heads = 0;    // 0: as heads
-  int64_t head_dim = 0;    // 0: width / heads
-  int64_t inner = 0;       // 0: 8/3 of the width when gated, else 4 times, to a multiple of 32
-  int64_t context = 0;     // 0: the data's length
-  int64_t vocabulary = 0;  // 0: the tokenizer's
+  int64_t encoder_layers = 0;  // more than 0: the model translates
+  int64_t kv_heads = 0;        // 0: as heads
+  int64_t head_dim = 0;        // 0: width / heads
+  int64_t inner = 0;           // 0: 8/3 of the width when gated, else 4 times, to a multiple of 32
+  int64_t context = 0;         // 0: the data's length
+  int64_t vocabulary = 0;      // 0: the tokenizer's
   std::string positions = "rotary";
   double rotary_base = 10000;
   std::string norm = "rms", activation = "silu";
   bool gated = true, bias = false, query_key_norm = false, tied = true;
+  bool shared_embedding = true;
   std::string embedded_qkv = "none";
   double dropout = 0;
   double initial_deviation = 0.02;
@@ -32,8 +47,9 @@ struct ModelOptions {
 
 struct TrainOptions {
   int64_t steps = 500;
-  int64_t batch = 16;       // sequences
-  int64_t micro_batch = 0;  // sequences that are computed at once; 0: all of the batch
+  int64_t batch = 16;        // sequences
+  int64_t batch_tokens = 0;  // more than 0: sequences of like length, as many as have so many tokens
+  int64_t micro_batch = 0;   // sequences that are computed at once; 0: all of the batch
   double lr = 1e-3;
   double formula_lr = 1;  // of what formulas learn, as a multiple of lr
   std::string schedule = "cosine";
@@ -59,7 +75,7 @@ struct SampleOptions {
 
 struct Recipe {
   std::string name = "run";
-  std::string attention = "causal";
+  AttentionChoice attention;
   std::map<std::string, double> set;  // constants and starts of the formula
   uint64_t seed = 1;
   ModelOptions model;
@@ -67,9 +83,11 @@ struct Recipe {
   TrainOptions train;
   SampleOptions sample;
 
-  // A formula that reads n, the number of keys, gets the length of training for it: only then can it decode,
-  // and means the same at every length.
-  Formula formula() const;
+  bool translates() const { return model.encoder_layers > 0; }
+  // In an encoder, and where a decoder looks at it, `causal` is no part of the mask. What is `set` goes to
+  // the slots whose formula has it. A formula that reads n, the number of keys, gets the length of training
+  // for it: only then can it decode, and means the same at every length.
+  Formula formula(AttentionSlot slot = AttentionSlot::decoder) const;
   // Throws Error for values without a meaning.
   void check() const;
 };
@@ -80,6 +98,7 @@ void visit_model(Options& o, Visitor&& option) {
   option("family", o.family, "how files spell it: saccade, llama, qwen3 or gpt2");
   option("width", o.width, "numbers per token");
   option("layers", o.layers, "blocks");
+  option("encoder_layers", o.encoder_layers, "of an encoder, for translation; 0: a language model");
   option("heads", o.heads, "of queries");
   option("kv_heads", o.kv_heads, "of keys and values; 0: as many as heads");
   option("head_dim", o.head_dim, "width of a head; 0: width / heads");
@@ -94,6 +113,7 @@ void visit_model(Options& o, Visitor&& option) {
   option("bias", o.bias, "on all products of a block");
   option("query_key_norm", o.query_key_norm, "norms on queries and keys");
   option("tied", o.tied, "the output reads the token embedding");
+  option("shared_embedding", o.shared_embedding, "encoder and decoder read one token embedding");
   option("embedded_qkv", o.embedded_qkv,
          "queries, keys and values looked up by the token: none, first (layer) or all");
   option("dropout", o.dropout, "share of numbers left out in training");
@@ -102,12 +122,18 @@ void visit_model(Options& o, Visitor&& option) {
 
 template <class Options, class Visitor>
 void visit_data(Options& o, Visitor&& option) {
-  option("source", o.source, "stories, recall, induction, passkey or translation; text, jsonl or tokens");
+  option("source", o.source,
+         "stories, recall, induction, passkey or translation; text, jsonl, tokens or parallel");
   option("train", o.train, "files");
+  option("train_target", o.train_target, "of parallel: translations; none: files of TSV or JSONL");
   option("validation", o.validation, "files; none: a share is held out");
+  option("validation_target", o.validation_target, "of parallel: translations of the validation files");
   option("validation_share", o.validation_share, "of the documents");
   option("tokenizer", o.tokenizer, "bytes, bpe:<size>, a tokenizer.json or a model");
   option("text_field", o.text_field, "of JSONL: which member is the text");
+  option("source_field", o.source_field, "of JSONL with pairs: the sentence, such as translation.en");
+  option("target_field", o.target_field, "of JSONL with pairs: its translation");
+  option("concatenate", o.concatenate, "of parallel: most neighbours that are joined to one document");
   option("documents", o.documents, "what divides text: file, blank, line or heading");
   option("length", o.length, "tokens in a sequence");
   option("generator_size", o.generator_size, "of built-in data: how much there is to remember; 0: as fits");
@@ -117,6 +143,8 @@ template <class Options, class Visitor>
 void visit_train(Options& o, Visitor&& option) {
   option("steps", o.steps, "of the optimiser");
   option("batch", o.batch, "sequences in a step, over all processes");
+  option("batch_tokens", o.batch_tokens,
+         "of parallel: tokens in a step, of sentences of like length; 0: train.batch counts");
   option("micro_batch", o.micro_batch, "sequences computed at once, gradients are added up; 0: all");
   option("lr", o.lr, "learning rate at its highest");
   option("formula_lr", o.formula_lr, "of what formulas learn, as a multiple of lr; 0: they stay as they are");
@@ -154,7 +182,8 @@ void visit_sample(Options& o, Visitor&& option) {
 template <class AnyRecipe, class Visitor>
 void visit_recipe(AnyRecipe& recipe, Visitor&& visitor) {
   visitor("name", recipe.name, "of the run's folder");
-  visitor("attention", recipe.attention, "a shipped mechanism or an .attn file");
+  visitor("attention", recipe.attention,
+          "a mechanism or an .attn file; or by slot: { encoder, decoder, cross }");
   visitor("set", recipe.set, "constants of the formula, and where its params start");
   visitor("seed", recipe.seed, "of weights, data and dropout");
   visitor.group("model", [&](auto& option) { visit_model(recipe.model, option); });

@@ -130,6 +130,18 @@ class TableReader {
     }
   }
 
+  void read(const toml::node& node, std::string_view key, AttentionChoice& value) const {
+    value = {};
+    if (node.is_string()) return read(node, key, value.all);
+    if (!node.is_table()) wrong(node, key, "text, or a group such as { encoder = \"full\" }");
+    TableReader slots(*node.as_table(), where_, path_ + std::string(key) + ".");
+    slots("all", value.all, "");
+    slots("encoder", value.encoder, "");
+    slots("decoder", value.decoder, "");
+    slots("cross", value.cross, "");
+    slots.finish();
+  }
+
   const toml::table& table_;
   std::string where_, path_;
   std::vector<std::string> known_;
@@ -163,6 +175,16 @@ std::string as_toml(const std::vector<std::string>& values) {
   std::vector<std::string> parts;
   for (const std::string& value : values) parts.push_back(quoted(value));
   return "[" + join(parts, ", ") + "]";
+}
+std::string as_toml(const AttentionChoice& value) {
+  if (value == AttentionChoice{.all = value.all}) return quoted(value.all);
+  std::vector<std::string> parts;
+  for (const auto& [key, name] : {std::pair{"all", &value.all},
+                                  {"encoder", &value.encoder},
+                                  {"decoder", &value.decoder},
+                                  {"cross", &value.cross}})
+    if (!name->empty()) parts.push_back(fmt::format("{} = {}", key, quoted(*name)));
+  return "{ " + join(parts, ", ") + " }";
 }
 std::string as_toml(const std::map<std::string, double>& values) {
   std::vector<std::string> parts;
@@ -218,6 +240,9 @@ void apply(toml::table& table, const std::string& override) {
   for (size_t dot = path.find('.'); dot != std::string::npos; begin = dot + 1, dot = path.find('.', begin)) {
     const std::string key = path.substr(begin, dot - begin);
     if (!at->contains(key)) at->insert(key, toml::table{});
+    // One mechanism for all slots becomes a group when a slot gets another.
+    if (key == "attention" && at == &table && at->get(key)->is_string())
+      at->insert_or_assign(key, toml::table{{"all", at->get(key)->as_string()->get()}});
     at = at->get(key)->as_table();
     require(at != nullptr, "{}: '{}' is no group of keys", printable(override), printable(key));
   }

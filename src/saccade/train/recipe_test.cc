@@ -5,6 +5,7 @@
 #include "saccade/base/testing.h"
 #include "saccade/models/transformer.h"
 #include "saccade/train/recipe_file.h"
+#include "saccade/train/recipe_model.h"
 
 namespace saccade {
 namespace {
@@ -49,7 +50,7 @@ TEST(Recipe, OverridesWin) {
   const Recipe recipe = parsed("attention = \"causal\"\n[train]\nsteps = 5\n",
                                {"attention=prior", "train.steps=7", "set.alpha=0.5", "data.train=x.txt",
                                 "train.lr=1e-2", "sample.prompt=one two", "train.batch=4e1"});
-  EXPECT_EQ(recipe.attention, "prior");
+  EXPECT_EQ(recipe.attention.all, "prior");
   EXPECT_EQ(recipe.train.steps, 7);
   EXPECT_EQ(recipe.set.at("alpha"), 0.5);
   EXPECT_THAT(recipe.data.train, ElementsAre("x.txt"));
@@ -125,6 +126,47 @@ TEST(Recipe, DescribesAnArchitecture) {
   EXPECT_THAT(refusal({"model.vocabulary=10"}), HasSubstr("the tokenizer has 100 tokens"));
 }
 
+TEST(RecipeAttention, GoesToAllSlotsOrToOne) {
+  const Recipe plain = parsed("attention = \"gpam\"\n[model]\nencoder_layers = 2\n", {});
+  for (const AttentionSlot slot : {AttentionSlot::encoder, AttentionSlot::decoder, AttentionSlot::cross})
+    EXPECT_EQ(plain.attention.in(slot), "gpam");
+  EXPECT_EQ(plain.attention.title(), "gpam");
+  const Recipe mixed = changed(plain, std::vector<std::string>{"attention.cross=full"});
+  EXPECT_EQ(mixed.attention.in(AttentionSlot::encoder), "gpam");
+  EXPECT_EQ(mixed.attention.in(AttentionSlot::cross), "full");
+  EXPECT_EQ(mixed.attention.title(), "gpam-gpam-full");
+  EXPECT_EQ(print_recipe(parse_recipe(print_recipe(mixed), "printed")), print_recipe(mixed));
+  const Recipe again = changed(mixed, std::vector<std::string>{"attention=causal"});
+  EXPECT_EQ(again.attention, AttentionChoice{});
+  EXPECT_THAT(message_of([&] { changed(plain, std::vector<std::string>{"attention.encode=full"}); }),
+              HasSubstr("did you mean 'encoder'?"));
+}
+
+TEST(RecipeAttention, AnEncoderSeesBothWays) {
+  const Recipe recipe = parsed("attention = \"gpam\"\n[model]\nencoder_layers = 2\n", {});
+  EXPECT_TRUE(recipe.formula(AttentionSlot::decoder).plan().decoding.possible);
+  EXPECT_FALSE(recipe.formula(AttentionSlot::encoder).plan().decoding.possible);
+  EXPECT_FALSE(recipe.formula(AttentionSlot::cross).plan().decoding.possible);
+}
+
+TEST(RecipeAttention, NumbersGoToTheFormulasThatHaveThem) {
+  const Recipe recipe = parsed(
+      "attention = { all = \"causal\", cross = \"gpam\" }\nset = { lp = 0.5 }\n[model]\nencoder_layers = 2\n",
+      {});
+  EXPECT_EQ(recipe.formula(AttentionSlot::cross).overrides().at("lp"), 0.5);
+  EXPECT_TRUE(recipe.formula(AttentionSlot::encoder).overrides().empty());
+  const Recipe wrong = changed(recipe, std::vector<std::string>{"set.zeta=1"});
+  EXPECT_THAT(message_of([&] { wrong.formula(); }),
+              HasSubstr("set.zeta is a number of none of the formulas"));
+}
+
+TEST(RecipeAttention, PairsNeedAnEncoder) {
+  EXPECT_THAT(message_of([] { parsed("[data]\nsource = \"parallel\"\n", {}); }),
+              HasSubstr("model.encoder_layers of 1 or more"));
+  EXPECT_THAT(message_of([] { parsed("[train]\nbatch_tokens = 100\n", {}); }),
+              HasSubstr("train.batch_tokens is 100"));
+}
+
 // The recipes that are shipped, with the sizes that they promise.
 TEST(ShippedRecipes, CanBeBuilt) {
   const std::filesystem::path folder = std::filesystem::path(SACCADE_SOURCE_DIR) / "recipes";
@@ -132,14 +174,16 @@ TEST(ShippedRecipes, CanBeBuilt) {
   for (const auto& entry : std::filesystem::directory_iterator(folder)) {
     SCOPED_TRACE(entry.path().string());
     const Recipe recipe = load_recipe(entry.path());
-    EXPECT_EQ(recipe.name + ".toml", entry.path().filename());
-    Transformer model(architecture_of(recipe, recipe.model.vocabulary > 0 ? recipe.model.vocabulary : 257));
-    model->set_attention(recipe.formula());
-    parameters[recipe.name] = model->parameter_count();
+    // A file may also say the pair of languages, which the folder of a run need not repeat.
+    EXPECT_TRUE(entry.path().stem().string().starts_with(recipe.name));
+    const Transformer model = make_model(
+        recipe, architecture_of(recipe, recipe.model.vocabulary > 0 ? recipe.model.vocabulary : 257));
+    parameters[entry.path().stem().string()] = model->parameter_count();
     EXPECT_EQ(print_recipe(parse_recipe(print_recipe(recipe), "printed")), print_recipe(recipe));
   }
   for (const char* name :
-       {"tiny", "small", "qwen-134m-fineweb", "gpam-wikitext103", "gpam-enwik8", "ape", "gpt2-124m"})
+       {"tiny", "small", "qwen-134m-fineweb", "gpam-wikitext103", "gpam-enwik8", "ape", "gpt2-124m",
+        "translation", "multi30k-en-de", "multi30k-short", "iwslt14-de-en", "wmt14-en-de"})
     EXPECT_TRUE(parameters.contains(name)) << name;
   EXPECT_EQ(parameters["gpt2-124m"], 124439808);  // what the published model has
   EXPECT_NEAR(static_cast<double>(parameters["qwen-134m-fineweb"]), 134.5e6, 0.1e6);

@@ -123,7 +123,8 @@ void RunDirectory::clear() {
   for (const int64_t step : steps()) remove_checkpoint(step);
   remove_or_fail(best_file(path_));
   for (const char* name : {"metrics.jsonl", "diagnostics.jsonl", "recipe.toml", "attention.attn",
-                           "environment.json", "result.json"})
+                           "encoder_attention.attn", "cross_attention.attn", "validation.source",
+                           "validation.target", "validation.translation", "environment.json", "result.json"})
     remove_or_fail(path_ / name);
 }
 

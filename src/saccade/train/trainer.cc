@@ -13,6 +13,8 @@
 #include "saccade/base/file.h"
 #include "saccade/base/meter.h"
 #include "saccade/base/random.h"
+#include "saccade/data/batch_order.h"
+#include "saccade/data/parallel.h"
 #include "saccade/diagnose/diagnosis.h"
 #include "saccade/generate/text_model.h"
 #include "saccade/models/checkpoint_folders.h"
@@ -22,6 +24,7 @@
 #include "saccade/train/checkpoint.h"
 #include "saccade/train/environment.h"
 #include "saccade/train/recipe_file.h"
+#include "saccade/train/recipe_model.h"
 #include "saccade/train/run_directory.h"
 #include "saccade/train/schedule.h"
 #include "saccade/train/token_loss.h"
@@ -32,6 +35,8 @@ using at::Tensor;
 namespace fs = std::filesystem;
 
 namespace {
+
+constexpr int64_t kMostInBatch = int64_t{1} << 24;
 
 // While it lives, products are computed in bfloat16, with weights that stay in float32.
 class Autocast {
@@ -86,6 +91,7 @@ class Trainer {
   TrainOptions train_;
   std::optional<RunDirectory> run_;  // of the process that leads
   std::optional<Data> data_;
+  std::shared_ptr<const BatchOrder> batches_;
   Transformer model_{nullptr};
   std::optional<Optimiser> optimiser_;
   std::optional<WeightAverage> average_;
@@ -94,6 +100,7 @@ class Trainer {
   Validation last_;
   std::deque<double> recent_losses_;
   std::string problem_;
+  double tokens_read_ = 0;  // in this call
   bool stop_wanted_ = false, saved_ = false;
 };
 
@@ -126,6 +133,18 @@ void Trainer::open_folder() {
   write_atomic(folder / "tokenizer_config.json", data_->tokenizer.config_json());
   write_atomic(folder / "recipe.toml", print_recipe(recipe_));
   write_atomic(folder / "attention.attn", recipe_.formula().resolved());
+  if (recipe_.translates()) {
+    write_atomic(folder / "encoder_attention.attn", recipe_.formula(AttentionSlot::encoder).resolved());
+    write_atomic(folder / "cross_attention.attn", recipe_.formula(AttentionSlot::cross).resolved());
+    // What was held out, line by line, to be translated: built-in pairs are in no other file.
+    std::string sources, targets;
+    for (const TranslationPair& pair : data_->validation_pairs) {
+      sources += pair.source + "\n";
+      targets += pair.target + "\n";
+    }
+    write_atomic(folder / "validation.source", sources);
+    write_atomic(folder / "validation.target", targets);
+  }
   write_atomic(folder / "environment.json", dump(environment(team_.size()), 2) + "\n");
 }
 
@@ -133,24 +152,15 @@ void Trainer::build() {
   std::optional<Tokenizer> tokenizer = existing_tokenizer(recipe_.data);
   if (!tokenizer && options_.resume && fs::exists(options_.directory / "tokenizer.json"))
     tokenizer = Tokenizer::from_file(options_.directory);
-  data_ = open_data(recipe_.data, recipe_.seed, tokenizer);
+  data_ = open_recipe_data(recipe_, tokenizer);
+  for (const std::string& remark : data_->remarks) say(remark);
+  batches_ = train_.batch_tokens > 0 ? bucketed_batches(*data_->train, train_.batch_tokens, recipe_.seed)
+                                     : consecutive_batches(train_.batch);
   Architecture architecture = architecture_of(recipe_, data_->tokenizer.size());
   const SpecialIds& special = data_->tokenizer.special_ids();
   if (special.bos) architecture.bos = *special.bos;
   if (special.eos) architecture.eos = {*special.eos};
-  const Formula formula = recipe_.formula();
-  for (const TableInfo& table : formula.plan().tables)
-    require(table.source != TableInfo::Source::input,
-            "training: the formula '{}' needs the input '{}', which no recipe can give; packed documents are "
-            "kept apart "
-            "by train.separate_documents",
-            formula.name(), table.name);
-  require(formula.plan().decoding.possible,
-          "training: with the formula '{}' a token might see what it should predict, or it could never be "
-          "generated: {}",
-          formula.name(), formula.plan().decoding.reason);
-  model_ = Transformer(architecture);
-  model_->set_attention(formula);
+  model_ = make_model(recipe_, architecture);
   initialise(model_, {.seed = recipe_.seed, .deviation = recipe_.model.initial_deviation});
   if (options_.on_start) options_.on_start(model_);
   optimiser_.emplace(model_, train_);
@@ -159,7 +169,7 @@ void Trainer::build() {
   for (const Optimiser::Group& group : optimiser_->groups())
     for (const Optimiser::Parameter& parameter : group.parameters) shared.push_back(parameter.value);
   team_.share_gradients(shared);
-  require(train_.batch % team_.size() == 0,
+  require(train_.batch_tokens > 0 || train_.batch % team_.size() == 0,
           "training: a batch of {} sequences cannot be shared by {} processes", train_.batch, team_.size());
 }
 
@@ -189,13 +199,18 @@ void Trainer::start_or_resume() {
 }
 
 std::vector<Batch> Trainer::read_share() const {
-  const int64_t mine = train_.batch / team_.size();
-  const int64_t first = counters_.step * train_.batch + team_.rank() * mine;
-  const int64_t at_once = train_.micro_batch > 0 ? std::min(train_.micro_batch, mine) : mine;
+  const std::vector<int64_t> numbers = batches_->sequences(counters_.step);
+  const auto all = static_cast<int64_t>(numbers.size());
+  const int64_t first = all * team_.rank() / team_.size(), end = all * (team_.rank() + 1) / team_.size();
+  const int64_t at_once = train_.micro_batch > 0 ? train_.micro_batch : std::max<int64_t>(1, end - first);
   std::vector<Batch> batches;
-  for (int64_t begin = 0; begin < mine; begin += at_once)
-    batches.push_back(
-        read_batch(*data_->train, first + begin, std::min(at_once, mine - begin), train_.separate_documents));
+  for (int64_t begin = first; begin < end; begin += at_once) {
+    const auto part = std::span(numbers).subspan(static_cast<size_t>(begin),
+                                                 static_cast<size_t>(std::min(at_once, end - begin)));
+    batches.push_back(read_batch(*data_->train, part, train_.separate_documents));
+    // Sorted sentences come again in each epoch under the same number, but shall lose other parts by dropout.
+    if (train_.batch_tokens > 0) batches.back().first = counters_.step * kMostInBatch + begin;
+  }
   return batches;
 }
 
@@ -222,6 +237,8 @@ bool Trainer::step() {
     {
       const Autocast autocast(train_.dtype == "bfloat16");
       const Tensor hidden = model_->forward({.ids = batch.ids,
+                                             .source = batch.source,
+                                             .source_mask = batch.source_mask,
                                              .documents = batch.documents,
                                              .dropout_seed = dropout_seed,
                                              .first_sequence = batch.first,
@@ -232,6 +249,7 @@ bool Trainer::step() {
     if (index + 1 == batches.size()) team_.begin();
     part.backward();
   }
+  if (batches.empty()) team_.begin();  // fewer sentences than processes: this one has nothing to add
   team_.end();
   team_.add_up(loss);
   const double norm = optimiser_->clip_gradients(train_.clip);
@@ -261,7 +279,11 @@ std::string Trainer::find_problem(const std::vector<Batch>& batches) {
   model_->eval();
   for (const Batch& batch : batches) {
     std::vector<Tensor> states;
-    model_->forward({.ids = batch.ids, .documents = batch.documents, .hidden_states = &states});
+    model_->forward({.ids = batch.ids,
+                     .source = batch.source,
+                     .source_mask = batch.source_mask,
+                     .documents = batch.documents,
+                     .hidden_states = &states});
     for (size_t layer = 0; layer < states.size(); ++layer)
       if (!torch::isfinite(states[layer]).all().item<bool>())
         return layer == 0 ? "the embedding" : fmt::format("the output of block {}", layer - 1);
@@ -287,6 +309,7 @@ void Trainer::validate_now() {
 
 void Trainer::report(double loss, double rate, double norm, double tokens, double seconds) {
   counters_.seconds += seconds;
+  tokens_read_ += tokens;
   recent_losses_.push_back(loss);
   if (static_cast<int64_t>(recent_losses_.size()) > std::max<int64_t>(1, train_.steps / 10))
     recent_losses_.pop_front();
@@ -360,8 +383,7 @@ TrainingResult Trainer::run() {
   result.best_loss = counters_.best_loss;
   result.best_step = counters_.best_step;
   result.seconds = counters_.seconds;
-  const double tokens = static_cast<double>((counters_.step - first) * train_.batch * recipe_.data.length);
-  result.tokens_per_second = counters_.step > first ? tokens / (counters_.seconds - seconds_before) : 0;
+  result.tokens_per_second = counters_.step > first ? tokens_read_ / (counters_.seconds - seconds_before) : 0;
   result.peak_bytes = meter.peak_bytes();
   result.model = model_;
   result.data = data_;
@@ -409,6 +431,11 @@ std::optional<Tokenizer> existing_tokenizer(const DataOptions& options) {
     return {};
   if (options.tokenizer.ends_with(".json")) return Tokenizer::from_file(options.tokenizer);
   return load_tokenizer(find_model(options.tokenizer));
+}
+
+Data open_recipe_data(const Recipe& recipe, std::optional<Tokenizer> tokenizer) {
+  return recipe.translates() ? open_pairs(recipe.data, recipe.seed, std::move(tokenizer))
+                             : open_data(recipe.data, recipe.seed, std::move(tokenizer));
 }
 
 TrainingResult train(const Recipe& recipe, const TrainingOptions& options, Team& team) {

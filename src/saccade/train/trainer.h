@@ -62,5 +62,7 @@ TrainingResult train(const Recipe& recipe, const TrainingOptions& options, Team&
 // The tokenizer that a recipe names, if it is one that exists already: of a file, a folder or a fetched
 // model.
 std::optional<Tokenizer> existing_tokenizer(const DataOptions& options);
+// What a recipe's model reads: text for one that goes on, pairs for one that translates.
+Data open_recipe_data(const Recipe& recipe, std::optional<Tokenizer> tokenizer);
 
 }  // namespace saccade

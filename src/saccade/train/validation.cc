@@ -31,7 +31,10 @@ Validation validate(const Transformer& model, const Dataset& data, const Validat
     const int64_t first = group * options.batch;
     const Batch batch =
         read_batch(data, first, std::min(options.batch, count - first), options.separate_documents);
-    const Tensor hidden = inside.forward({.ids = batch.ids, .documents = batch.documents});
+    const Tensor hidden = inside.forward({.ids = batch.ids,
+                                          .source = batch.source,
+                                          .source_mask = batch.source_mask,
+                                          .documents = batch.documents});
     // One sequence at a time: logits of a whole batch may be larger than the model.
     for (int64_t row = 0; row < batch.ids.size(0); ++row) {
       const Tensor targets = batch.targets[row], places = (targets != kNoTarget).nonzero().squeeze(1);
