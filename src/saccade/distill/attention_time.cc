@@ -11,7 +11,6 @@ namespace {
 
 constexpr int64_t kShortest = 512;
 constexpr int64_t kRounds = 2;
-constexpr int64_t kEnough = 2;  // lengths in a row at which sparse attention has won
 
 }  // namespace
 
@@ -56,17 +55,13 @@ AttentionTime measure_attention_time(Transformer model, const Selectors& selecto
 std::vector<AttentionTime> set_crossover(Transformer model, const Selectors& selectors, const TokenIds& text,
                                          int64_t longest) {
   std::vector<AttentionTime> times;
-  int64_t from = 0, won = 0;
-  for (int64_t tokens = kShortest; tokens <= std::min<int64_t>(longest, std::ssize(text)) && won < kEnough;
-       tokens *= 2) {
+  for (int64_t tokens = kShortest; tokens <= std::min<int64_t>(longest, std::ssize(text)); tokens *= 2)
     times.push_back(
         measure_attention_time(model, selectors, TokenIds(text.begin(), text.begin() + tokens), kRounds));
-    const bool wins = times.back().sparse < times.back().dense;
-    if (wins && won == 0) from = tokens;
-    won = wins ? won + 1 : 0;
-  }
-  // Not measured, or lost at the longest: only beyond that.
-  if (won == 0) from = times.empty() ? 0 : 2 * times.back().tokens;
+  // From the end on, as long as it wins; not measured, or lost at the longest: only beyond that.
+  int64_t from = times.empty() ? 0 : 2 * times.back().tokens;
+  for (auto time = times.rbegin(); time != times.rend() && time->sparse < time->dense; ++time)
+    from = time->tokens;
   for (const auto& selector : selectors) selector->options().min_keys = from;
   return times;
 }

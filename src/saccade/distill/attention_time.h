@@ -20,8 +20,8 @@ struct AttentionTime {
 AttentionTime measure_attention_time(Transformer model, const Selectors& selectors, const TokenIds& text,
                                      int64_t rounds);
 
-// Times at doubling lengths of the text, until sparse attention has won at two in a row, and sets min_keys of
-// the selectors to the first of these; beyond all measured lengths if it never wins.
+// Times at doubling lengths of the text, and sets min_keys of the selectors to the first length from which on
+// sparse attention is faster at all measured ones; beyond all measured lengths if it never is.
 std::vector<AttentionTime> set_crossover(Transformer model, const Selectors& selectors, const TokenIds& text,
                                          int64_t longest);
 

@@ -260,7 +260,28 @@ TEST(Distill, KeepsItsBudgetOnHeldOutText) {
     }
     EXPECT_EQ(selectors_of(model).size(), 2U);
     EXPECT_EQ(result.decoding.has_value(), kind == SelectorKind::gate || kind == SelectorKind::indexer);
+    if (result.decoding) {
+      EXPECT_TRUE(result.decoding->found) << name_of(kind);
+      EXPECT_LE(result.decoding->divergence, 0.02) << name_of(kind);
+      EXPECT_LT(result.decoding->density, 0.98) << name_of(kind);
+    }
   }
+}
+
+// Texts beyond 1024 tokens have ranges of positions with thresholds of their own; decoding has one set.
+TEST(Distill, LongTextsHaveRangesOfTheirOwn) {
+  Transformer model = tiny_transformer();
+  DistillOptions options = small_options();
+  options.windows = {{.tokens = 128, .learn = 4, .sense = 2, .hold_out = 2},
+                     {.tokens = 1152, .learn = 1, .sense = 1, .hold_out = 1}};
+  options.goal.divergence = 0.02;
+  const DistillResult result = distill(model, random_text(9000), options, {});
+  ASSERT_EQ(result.solution.ranges.size(), 2U);
+  EXPECT_TRUE(result.solution.found);
+  for (const RangeResult& range : result.solution.ranges) EXPECT_LE(range.divergence, 0.02);
+  ASSERT_TRUE(result.decoding.has_value());
+  EXPECT_TRUE(result.decoding->found);
+  EXPECT_LT(result.decoding->density, 0.98);
 }
 
 TEST(Distill, ReachesADensity) {

@@ -100,7 +100,9 @@ Selectors as_single_queries(const Selectors& selectors) {
     auto& both = dynamic_cast<LowRankSelector&>(*selector);
     SelectionOptions options = both.options();
     options.query_tile = 1;
-    result.push_back(std::make_shared<LowRankSelector>(options, both.causal(), *both.single()));
+    auto single = std::make_shared<LowRankSelector>(options, both.causal(), *both.single());
+    single->set_ranges({0});
+    result.push_back(std::move(single));
   }
   return result;
 }

@@ -158,6 +158,10 @@ std::optional<KeyLists> LowRankSelector::select(const PairInputs& inputs, KvCach
   require(scorer_.key_map.size(1) == key.size(3),
           "sparse: scores for vectors of {} numbers, the model's have {}", scorer_.key_map.size(1),
           key.size(3));
+  for (const LowRankScorer* part : {&scorer_, single_ ? &*single_ : &scorer_})
+    require(part->thresholds.size(1) == std::ssize(ranges_),
+            "sparse: thresholds for {} ranges of positions, there are {}", part->thresholds.size(1),
+            ranges_.size());
   Tensor remembered;
   if (cache && single_) {
     const int64_t fresh = query.size(2);
