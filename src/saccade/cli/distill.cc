@@ -249,6 +249,7 @@ ExitCode run(Options options) {
     watch_interrupts();
     return run_imitation(options, text_model, text.ids);
   }
+  check(options.distill);
   if (options.context > 0) {
     require(options.context % options.distill.selection.query_tile == 0,
             "distill: a context of {}; expected a multiple of the query tile of {}", options.context,

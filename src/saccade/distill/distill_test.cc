@@ -295,6 +295,23 @@ TEST(Distill, ReachesADensity) {
   EXPECT_GT(result.solution.density, 0.4);
 }
 
+TEST(Distill, RefusesSizesThatDoNotFit) {
+  Transformer model = tiny_transformer();
+  const auto error = [&](const std::function<void(DistillOptions&)>& change) {
+    DistillOptions options = small_options();
+    options.goal.divergence = 0.02;
+    change(options);
+    EXPECT_THROW(distill(model, random_text(3000), options, {}), Error);
+  };
+  error([](DistillOptions& options) { options.selection.query_tile = 0; });
+  error([](DistillOptions& options) { options.pool = 12; });
+  error([](DistillOptions& options) { options.samples = 3; });
+  error([](DistillOptions& options) { options.scorer.rank = 9; });
+  error([](DistillOptions& options) {
+    options.windows = {{.tokens = 60, .learn = 1, .sense = 1, .hold_out = 1}};
+  });
+}
+
 TEST(Distill, SaysWhenNothingCanBeLeftOut) {
   Transformer model = tiny_transformer();
   DistillOptions options = small_options();

@@ -211,6 +211,15 @@ Json to_json(const Solution& solution) {
   return json;
 }
 
+void check(const DistillOptions& options) {
+  check(options.selection);
+  require(options.selection.query_tile % pool_of(options) == 0 && options.pool % options.samples == 0,
+          "distill: tiles of {} queries, groups of {}, {} samples; expected groups that divide the tile and "
+          "samples that "
+          "divide the group",
+          options.selection.query_tile, pool_of(options), options.samples);
+}
+
 std::vector<WindowCount> usual_windows(const Architecture& architecture, int64_t query_tile) {
   const auto whole = [&](int64_t tokens) { return tokens / query_tile * query_tile; };
   const int64_t context = architecture.learned_positions
@@ -270,6 +279,7 @@ DistillResult distill(Transformer model, const TokenIds& text, const DistillOpti
                       const DistillRun& run) {
   const Meter meter;
   DistillOptions options = given;
+  check(options);
   if (options.windows.empty())
     options.windows = usual_windows(model->architecture(), options.selection.query_tile);
   if (!run.directory.empty()) check_resume(options, run);

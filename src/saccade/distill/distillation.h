@@ -47,6 +47,9 @@ struct DistillOptions {
   uint64_t seed = 1;
 };
 
+// Throws Error for sizes that do not fit together.
+void check(const DistillOptions& options);
+
 // Windows of 1024 and 4096 tokens, or what the context has room for.
 std::vector<WindowCount> usual_windows(const Architecture& architecture, int64_t query_tile);
 

@@ -115,6 +115,7 @@ Frontier measure_frontier(Transformer model, const TokenIds& text, const Frontie
                           const DistillRun& run) {
   FrontierOptions options = given;
   DistillOptions& distill = options.distill;
+  check(distill);
   const Architecture& a = model->architecture();
   // One length: a curve that mixes lengths says nothing about either.
   if (distill.windows.empty()) distill.windows = {usual_windows(a, distill.selection.query_tile).front()};
