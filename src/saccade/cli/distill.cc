@@ -227,10 +227,11 @@ ExitCode run_imitation(const Options& options, TextModel& text_model, const Toke
     print("{}\n", dump(json, 2));
   else
     print(
-        "divergence on the texts learned from  {:.4f} -> {:.4f} after {}\non held-out texts                  "
+        "divergence on the texts learned from  {:.4f} -> {:.4f} after epoch {}\non held-out texts            "
+        "      "
         "   {:.4f} -> {:.4f}\n",
-        epochs.front().learned, epochs.back().learned, plural(epochs.back().epoch, "epoch"),
-        epochs.front().held_out, epochs.back().held_out);
+        epochs.front().learned, epochs.back().learned, epochs.back().epoch, epochs.front().held_out,
+        epochs.back().held_out);
   return ExitCode::success;
 }
 
