@@ -49,6 +49,9 @@ ExitCode run(const Options& options) {
   for (const std::string& text : options.sweeps) sweeps.push_back(parse_sweep(text));
   std::vector<Variant> variants = variants_of(
       options.attention.empty() ? std::vector<std::string>{recipe.attention.all} : options.attention, sweeps);
+  // A recipe that is compared by other keys keeps its own attention, slot by slot.
+  if (options.attention.empty())
+    for (Variant& variant : variants) variant.overrides.erase(variant.overrides.begin());
   if (!options.no_control)
     for (Variant& control : control_of(recipe, variants)) variants.push_back(std::move(control));
   for (const double length : options.lengths)

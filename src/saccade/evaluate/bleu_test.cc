@@ -57,14 +57,14 @@ TEST(Bleu, SaysWhatDoesNotGoTogether) {
 
 // Translations that get each word right with some probability.
 std::vector<BleuCounts> noisy(double right, uint64_t seed) {
-  RandomStream random(seed, "words");
+  RandomStream words(1, "words"), errors(seed, "errors");
   std::vector<std::string> hypotheses, references;
   for (int line = 0; line < 150; ++line) {
     std::string hypothesis, reference;
     for (int word = 0; word < 12; ++word) {
-      const std::string next = fmt::format("w{} ", random.below(50));
+      const std::string next = fmt::format("w{} ", words.below(50));
       reference += next;
-      hypothesis += random.uniform() < right ? next : "x ";
+      hypothesis += errors.uniform() < right ? next : "x ";
     }
     hypotheses.push_back(hypothesis);
     references.push_back(reference);

@@ -115,7 +115,7 @@ TrainingPlan plan_training(const Recipe& recipe) {
   }
   const TrainOptions& t = recipe.train;
   const auto length = static_cast<double>(recipe.data.length);
-  plan.tokens_per_step = t.batch * recipe.data.length;
+  plan.tokens_per_step = t.batch_tokens > 0 ? t.batch_tokens : t.batch * recipe.data.length;
   plan.tokens = static_cast<double>(plan.tokens_per_step) * static_cast<double>(t.steps);
   // Half of all pairs, since no key comes after its query; a product for each stream, and one for the values.
   const double streams = static_cast<double>(formula.plan().streams.size());
@@ -168,8 +168,11 @@ std::string describe(const Recipe& recipe, const TrainingPlan& p) {
        fmt::format("{} parameters, of which {} in embeddings and {} in formulas; vocabulary {}",
                    amount(static_cast<double>(p.parameters)),
                    amount(static_cast<double>(p.embedding_parameters)), p.formula_parameters, p.vocabulary));
-  line("data", fmt::format("{} x {} sequences x {} tokens = {} tokens", plural(t.steps, "step"), t.batch,
-                           recipe.data.length, amount(p.tokens)));
+  line("data", t.batch_tokens > 0
+                   ? fmt::format("{} x {} tokens = {} tokens", plural(t.steps, "step"), t.batch_tokens,
+                                 amount(p.tokens))
+                   : fmt::format("{} x {} sequences x {} tokens = {} tokens", plural(t.steps, "step"),
+                                 t.batch, recipe.data.length, amount(p.tokens)));
   line("work",
        fmt::format("{}FLOP: {} x {}FLOP per token forward, {:.0f} % of it attention", amount(p.flops),
                    t.recompute ? 4 : 3, amount(p.forward_flops), 100 * p.attention_flops / p.forward_flops));
