@@ -191,6 +191,8 @@ void Run::search(std::span<Generated* const> batch, std::vector<Generated>& resu
 }
 
 void check(const Transformer& model, const GenerationOptions& options) {
+  require(!model->encoder(),
+          "generate: the model translates, and writes no text of its own; use `saccade translate`");
   require(model->architecture().head == HeadKind::language_model && model->architecture().causal,
           "generate: the model '{}' does not continue texts; expected a language model",
           model->architecture().family);
