@@ -8,7 +8,7 @@ function(saccade_embed_mechanisms output)
   add_custom_command(
     OUTPUT "${output}"
     COMMAND ${CMAKE_COMMAND} "-DOUTPUT=${output}" -P "${generator}" ${mechanisms}
-    DEPENDS ${mechanisms} "${generator}"
+    DEPENDS ${mechanisms} "${generator}" "${PROJECT_SOURCE_DIR}/cmake/embed_bytes.cmake"
     COMMENT "Embedding the mechanisms"
     VERBATIM)
 endfunction()

@@ -1,7 +1,7 @@
 # cmake -DOUTPUT=<file.cc> -P embed_mechanisms.cmake <file.attn>...
 #
-# Writes the formulas as arrays of characters. Each byte is written as its own character literal, since a string
-# literal would have to escape the content and may not be arbitrarily long.
+# Writes the formulas as arrays of characters.
+include("${CMAKE_CURRENT_LIST_DIR}/embed_bytes.cmake")
 
 set(names "")
 math(EXPR last "${CMAKE_ARGC} - 1")
@@ -22,11 +22,8 @@ endforeach()
 list(SORT names)
 
 foreach(name IN LISTS names)
-  file(READ "${file_${name}}" bytes HEX)
-  string(LENGTH "${bytes}" digits)
-  math(EXPR size "${digits} / 2")
-  string(REGEX REPLACE "([0-9a-f][0-9a-f])" "'\\\\x\\1'," bytes "${bytes}")
-  string(APPEND arrays "constexpr char text_${name}[] = {${bytes}'\\0'};\n")
+  saccade_bytes_of("${file_${name}}" text_${name} array size)
+  string(APPEND arrays "${array}")
   string(APPEND rows "    {\"${name}\", {text_${name}, ${size}}},\n")
 endforeach()
 

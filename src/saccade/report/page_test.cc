@@ -32,7 +32,7 @@ TEST(Page, AsksForNothingElse) {
   page.chart("<svg xmlns=\"http://www.w3.org/2000/svg\"></svg>");
   const std::string html = page.finish();
   for (const char* word : {"src=", "href=", "@import", "url("}) EXPECT_THAT(html, Not(HasSubstr(word)));
-  EXPECT_THAT(html, HasSubstr("prefers-color-scheme:dark"));
+  EXPECT_THAT(html, HasSubstr("color-scheme: light dark"));
 }
 
 TEST(Page, ARowMustFitItsTable) {

@@ -1,0 +1,26 @@
+# Compiles the scripts and style sheets of pages into the program: our own from src/saccade/report/web, and uPlot, which
+# draws curves and comes from npm by name (scripts/setup installs it; it is never in the repository).
+
+set(UPLOT_DIR "${PROJECT_SOURCE_DIR}/.setup/npm/node_modules/uplot" CACHE PATH "Directory of the npm package uplot")
+
+# Declares `output`, the source file that holds every file. A new or deleted one reruns the generator because files are
+# its arguments.
+function(saccade_embed_web output)
+  set(uplot "${UPLOT_DIR}/dist/uPlot.iife.min.js" "${UPLOT_DIR}/dist/uPlot.min.css" "${UPLOT_DIR}/LICENSE")
+  foreach(file IN LISTS uplot)
+    if(NOT EXISTS "${file}")
+      message(FATAL_ERROR "${file} is missing: it is part of the npm package uplot, which draws the curves of reports. "
+                          "Run scripts/setup, which installs it, or set UPLOT_DIR to the directory of that package.")
+    endif()
+  endforeach()
+  file(GLOB own CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/src/saccade/report/web/*.js"
+                                  "${PROJECT_SOURCE_DIR}/src/saccade/report/web/*.css"
+                                  "${PROJECT_SOURCE_DIR}/src/saccade/report/web/*.html")
+  set(generator "${PROJECT_SOURCE_DIR}/cmake/embed_web.cmake")
+  add_custom_command(
+    OUTPUT "${output}"
+    COMMAND ${CMAKE_COMMAND} "-DOUTPUT=${output}" -P "${generator}" -- ${own} ${uplot}
+    DEPENDS ${own} ${uplot} "${generator}" "${PROJECT_SOURCE_DIR}/cmake/embed_bytes.cmake"
+    COMMENT "Embedding the scripts and styles of pages"
+    VERBATIM)
+endfunction()
