@@ -18,7 +18,7 @@ help:
 	@echo 'Saccade: attention mechanisms as short formulas'
 	@echo
 	@echo '  make test          set up, build and run every test'
-	@echo '  make demo          set up, build and show what it does'
+	@echo '  make demo          set up, build, and do everything once on built-in data (runs/demo/report.html)'
 	@echo '  make build         the program, at build/saccade'
 	@echo '  make bench         measure speed and memory'
 	@echo '  make fuzz          feed the readers of formulas, weights, tokenizers and data a million wrong ones each, with sanitizers'
@@ -38,7 +38,7 @@ build: setup
 	@cmake --build --preset release --parallel $(JOBS)
 
 demo: build
-	@scripts/demo
+	@build/saccade demo
 
 test: build
 	@ctest --preset release --parallel $(JOBS)

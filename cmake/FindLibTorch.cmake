@@ -58,15 +58,15 @@ target_link_libraries(LibTorch::torch INTERFACE LibTorch::torch_cpu LibTorch::c1
 target_link_options(LibTorch::torch INTERFACE LINKER:--allow-shlib-undefined)
 
 # Two OpenMP runtimes in one process mean two thread pools that fight over the cores. When LibTorch brings its
-# own libgomp, LibTorch_openmp compiles with OpenMP but links that one; otherwise both use the system's.
+# own libgomp, LibTorch::openmp compiles with OpenMP but links that one; otherwise both use the system's.
 file(GLOB bundled_gomp "${TORCH_DIR}/lib/libgomp*.so*" "${TORCH_DIR}/../torch.libs/libgomp*.so*")
-add_library(LibTorch_openmp INTERFACE)
-target_compile_options(LibTorch_openmp INTERFACE -fopenmp)
+add_library(LibTorch::openmp INTERFACE IMPORTED)
+target_compile_options(LibTorch::openmp INTERFACE -fopenmp)
 if(bundled_gomp)
   list(GET bundled_gomp 0 bundled_gomp)
-  target_link_libraries(LibTorch_openmp INTERFACE "${bundled_gomp}")
+  target_link_libraries(LibTorch::openmp INTERFACE "${bundled_gomp}")
 else()
-  target_link_libraries(LibTorch_openmp INTERFACE gomp)
+  target_link_libraries(LibTorch::openmp INTERFACE gomp)
 endif()
 
 include(FindPackageHandleStandardArgs)

@@ -16,11 +16,21 @@ function(saccade_embed_web output)
   file(GLOB own CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/src/saccade/report/web/*.js"
                                   "${PROJECT_SOURCE_DIR}/src/saccade/report/web/*.css"
                                   "${PROJECT_SOURCE_DIR}/src/saccade/report/web/*.html")
+  saccade_embed_files("${output}" web_files ${own} ${uplot})
+endfunction()
+
+# The same for the files of one folder, which a function of another name gives.
+function(saccade_embed_folder output function folder)
+  file(GLOB files CONFIGURE_DEPENDS "${folder}/*.js" "${folder}/*.css" "${folder}/*.html")
+  saccade_embed_files("${output}" ${function} ${files})
+endfunction()
+
+function(saccade_embed_files output function)
   set(generator "${PROJECT_SOURCE_DIR}/cmake/embed_web.cmake")
   add_custom_command(
     OUTPUT "${output}"
-    COMMAND ${CMAKE_COMMAND} "-DOUTPUT=${output}" -P "${generator}" -- ${own} ${uplot}
-    DEPENDS ${own} ${uplot} "${generator}" "${PROJECT_SOURCE_DIR}/cmake/embed_bytes.cmake"
+    COMMAND ${CMAKE_COMMAND} "-DOUTPUT=${output}" "-DFUNCTION=${function}" -P "${generator}" -- ${ARGN}
+    DEPENDS ${ARGN} "${generator}" "${PROJECT_SOURCE_DIR}/cmake/embed_bytes.cmake"
     COMMENT "Embedding the scripts and styles of pages"
     VERBATIM)
 endfunction()

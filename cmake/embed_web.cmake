@@ -1,4 +1,4 @@
-# cmake -DOUTPUT=<file.cc> -P embed_web.cmake -- <file>...
+# cmake -DOUTPUT=<file.cc> -DFUNCTION=<name> -P embed_web.cmake -- <file>...
 #
 # Writes files as arrays of characters, each by its name without the directory.
 include("${CMAKE_CURRENT_LIST_DIR}/embed_bytes.cmake")
@@ -23,12 +23,15 @@ foreach(index RANGE 0 ${last})
   math(EXPR count "${count} + 1")
 endforeach()
 
-file(WRITE "${OUTPUT}" "// Written by cmake/embed_web.cmake from src/saccade/report/web and the npm package uplot.
+file(WRITE "${OUTPUT}" "// Written by cmake/embed_web.cmake from files that pages are made of.
 #include \"saccade/report/web.h\"
 
 #include <array>
 
 namespace saccade {
+
+std::span<const WebFile> ${FUNCTION}();
+
 namespace {
 
 ${arrays}
@@ -37,7 +40,7 @@ ${rows}}};
 
 }  // namespace
 
-std::span<const WebFile> web_files() { return kFiles; }
+std::span<const WebFile> ${FUNCTION}() { return kFiles; }
 
 }  // namespace saccade
 ")

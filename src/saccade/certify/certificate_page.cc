@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "saccade/base/text.h"
+#include "saccade/base/units.h"
 #include "saccade/certify/certificate.h"
 #include "saccade/report/chart.h"
 #include "saccade/report/page.h"
@@ -112,10 +113,6 @@ void draw_cosines(Page& page, std::vector<double> cosines, double threshold) {
   page.chart(to_svg(chart));
 }
 
-std::string megabytes(int64_t bytes) {
-  return fmt::format("{:.1f} MiB", static_cast<double>(bytes) / (1 << 20));
-}
-
 void show_memory(Page& page, const MemoryFidelity& memory) {
   page.heading("Memory");
   page.paragraph(fmt::format(
@@ -129,9 +126,9 @@ void show_memory(Page& page, const MemoryFidelity& memory) {
   for (const MemoryPoint& point : memory.points)
     rows.push_back(
         {.cells = {fmt::format("{} tokens, {}", point.tokens, point.training ? "training" : "inference"),
-                   megabytes(point.candidate.attention), megabytes(point.dense.attention),
-                   point.naive ? megabytes(point.naive->attention) : "-", share(point.saving()),
-                   share(point.saving_against_dense()), megabytes(point.candidate.process)}});
+                   bytes_text(point.candidate.attention), bytes_text(point.dense.attention),
+                   point.naive ? bytes_text(point.naive->attention) : "-", share(point.saving()),
+                   share(point.saving_against_dense()), bytes_text(point.candidate.process)}});
   page.table(
       {"", "candidate", "dense", "naive", "saved against naive", "against dense", "process with candidate"},
       rows);

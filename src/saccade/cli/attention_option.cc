@@ -15,7 +15,7 @@ void AttentionOption::declare(CLI::App& app) {
   auto* attention =
       app.add_option("--attention", formula,
                      "Swap the attention for this formula file or shipped mechanism; no weight is touched");
-  attention->type_name("FILE");
+  attention->type_name("FORMULA");
   app.add_option(
          "--set", set,
          "Give a constant of that formula another value, or a param another start; may be given again")

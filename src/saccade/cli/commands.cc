@@ -7,7 +7,9 @@ Work declare_bench(CLI::App& app);
 Work declare_certify(CLI::App& app);
 Work declare_check(CLI::App& app);
 Work declare_compare(CLI::App& app);
+Work declare_completion(CLI::App& app);
 Work declare_convert(CLI::App& app);
+Work declare_demo(CLI::App& app);
 Work declare_diagnose(CLI::App& app);
 Work declare_distill(CLI::App& app);
 Work declare_eval(CLI::App& app);
@@ -20,9 +22,12 @@ Work declare_mechanisms(CLI::App& app);
 Work declare_prepare(CLI::App& app);
 Work declare_train(CLI::App& app);
 Work declare_translate(CLI::App& app);
+Work declare_view(CLI::App& app);
 
 std::span<const Command> commands() {
   static constexpr Command kCommands[] = {
+      {"demo", "Do everything once on built-in data, in a few minutes, and write a report", "saccade demo",
+       declare_demo},
       {"check", "Run the conformance suite on formulas", "saccade check mine.attn", declare_check},
       {"explain", "Say what a formula computes, its derivatives, what is skipped, whether it decodes",
        "saccade explain mine.attn --length 8192", declare_explain},
@@ -45,6 +50,8 @@ std::span<const Command> commands() {
       {"certify", "Say whether a model with another attention is still faithful to its baseline",
        "saccade certify smollm2 --attention sink_window --data valid.txt --out certificate/",
        declare_certify},
+      {"view", "Show on a local page what a model attends to while you type",
+       "saccade view smollm2 --attention sink_window", declare_view},
       {"bench", "Measure formulas beside torch's own attention", "saccade bench prior --length 512",
        declare_bench},
       {"fetch", "Bring published weights to this machine", "saccade fetch smollm2", declare_fetch},
@@ -53,6 +60,8 @@ std::span<const Command> commands() {
        declare_prepare},
       {"convert", "Write a model as a Hugging Face directory", "saccade convert smollm2 out/ --verify",
        declare_convert},
+      {"completion", "Print what a shell needs to complete the command line",
+       "source <(saccade completion bash)", declare_completion},
       {"language", "Print the reference of the formula language", "saccade language | less",
        declare_language},
       {"info", "Show what this build can do on this machine", "saccade info --json", declare_info},

@@ -115,7 +115,7 @@ ExitCode run(const Options& options) {
 
 Work declare_compare(CLI::App& app) {
   auto options = std::make_shared<Options>();
-  app.add_option("recipe", options->recipe, "A .toml file")->required();
+  app.add_option("recipe", options->recipe, "A .toml file")->type_name("RECIPE")->required();
   app.add_option("overrides", options->overrides, "Keys of the recipe with other values: train.steps=500");
   app.add_option("--attention", options->attention,
                  "Mechanisms or .attn files; the first is what others are compared with")

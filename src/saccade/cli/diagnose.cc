@@ -13,12 +13,15 @@
 #include "saccade/cli/command.h"
 #include "saccade/cli/output.h"
 #include "saccade/data/source.h"
+#include "saccade/diagnose/capture_file.h"
 #include "saccade/diagnose/charts.h"
 #include "saccade/diagnose/diagnosis.h"
 #include "saccade/diagnose/history.h"
 #include "saccade/diagnose/table.h"
+#include "saccade/formula/identify.h"
 #include "saccade/generate/text_model.h"
 #include "saccade/models/checkpoint_folders.h"
+#include "saccade/text/piece.h"
 #include "saccade/train/recipe_file.h"
 
 namespace saccade {
@@ -30,7 +33,7 @@ constexpr size_t kLargestFile = size_t{1} << 40;
 constexpr int64_t kTokens = 256;  // in a window, unless said otherwise
 
 struct Options {
-  std::string model, data, out;
+  std::string model, data, out, capture;
   int64_t tokens = 0, batch_size = 4;
   AttentionOption attention;
   uint64_t seed = 1;
@@ -130,6 +133,22 @@ History history_of(const Subject& subject) {
   return read_history(read_file(file, kLargestFile), file.string());
 }
 
+// The attention weights of the first window.
+AttentionCapture capture_of(const Options& options, const TextModel& model, const at::Tensor& ids) {
+  const int64_t layers = model.model->architecture().layers;
+  CaptureOptions wanted;
+  if (options.capture != "all") wanted.layers = parse_layers(options.capture, layers);
+  std::vector<std::string> tokens;
+  for (int64_t index = 0; index < ids.size(1); ++index)
+    tokens.push_back(piece_of(model.tokenizer, static_cast<int32_t>(ids[0][index].item<int64_t>())));
+  AttentionCapture file = to_file(capture_attention(model.model, ids[0], wanted), std::move(tokens));
+  file.model = options.model;
+  file.attention =
+      options.attention.given() ? options.attention.title() : mechanism_name(model.model->formula(0));
+  file.data = options.data;
+  return file;
+}
+
 ExitCode run(const Options& options) {
   keep_freed_memory();
   if (options.threads > 0) at::set_num_threads(options.threads);
@@ -158,6 +177,7 @@ ExitCode run(const Options& options) {
   const fs::path out = !options.out.empty()  ? fs::path(options.out)
                        : subject.run.empty() ? fs::path()
                                              : subject.run / "diagnosis";
+  require(options.capture.empty() || !out.empty(), "diagnose: --capture writes a file; --out says where");
   std::vector<Picture> pictures;
   if (!out.empty()) {
     pictures = draw(diagnosis, title);
@@ -168,6 +188,8 @@ ExitCode run(const Options& options) {
     make_directories(out);
     for (const Picture& picture : pictures) write_atomic(out / picture.file, picture.svg);
     write_atomic(out / "diagnosis.json", dump(json) + "\n");
+    if (!options.capture.empty())
+      write_atomic(out / "attention.json", dump(to_json(capture_of(options, model, ids))) + "\n");
   }
   if (options.json) {
     print("{}\n", dump(json));
@@ -206,6 +228,11 @@ Work declare_diagnose(CLI::App& app) {
          "--out", options->out,
          "Where diagnosis.json and the pictures go; for a run its folder diagnosis, otherwise nowhere")
       ->type_name("DIR");
+  app.add_option(
+         "--capture", options->capture,
+         "Also write the attention weights of these layers in the first window, such as 0-5,7 or all, to "
+         "attention.json")
+      ->type_name("LIST");
   options->attention.declare(app);
   app.add_option("--seed", options->seed, "Seed of projections that --attention brings along")
       ->capture_default_str();

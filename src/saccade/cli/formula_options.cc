@@ -9,7 +9,7 @@ namespace saccade {
 
 void FormulaOptions::declare(CLI::App& app, bool many) {
   auto* option = app.add_option("file", files, "A formula file, or the name of a shipped mechanism");
-  option->type_name("FILE");
+  option->type_name("FORMULA");
   if (!many) option->required()->expected(1);
   app.add_option(
          "--set", set,

@@ -211,7 +211,7 @@ ExitCode run(Options options) {
 
 Work declare_train(CLI::App& app) {
   auto options = std::make_shared<Options>();
-  app.add_option("recipe", options->recipe, "A .toml file, or the folder of a run");
+  app.add_option("recipe", options->recipe, "A .toml file, or the folder of a run")->type_name("RECIPE|RUN");
   app.add_option("overrides", options->overrides,
                  "Keys of the recipe with other values: train.steps=500 attention=prior");
   app.add_option("--out", options->out,

@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "saccade/base/text.h"
+#include "saccade/base/units.h"
 #include "saccade/formula/bounds.h"
 #include "saccade/formula/program.h"
 
@@ -38,16 +39,6 @@ std::string print_without(const Plan& plan, NodeId node, std::map<NodeId, std::s
 
 std::string number(double value) {
   return print_number(value, value == std::floor(value) && std::fabs(value) < 1e15);
-}
-
-std::string bytes(double count) {
-  static constexpr std::string_view kUnits[] = {"B", "KiB", "MiB", "GiB", "TiB"};
-  size_t unit = 0;
-  while (count >= 1024 && unit + 1 < std::size(kUnits)) {
-    count /= 1024;
-    ++unit;
-  }
-  return fmt::format("{:.{}f} {}", count, unit == 0 || count >= 100 ? 0 : 1, kUnits[unit]);
 }
 
 std::string dimensions_text(const TableInfo& table) {
@@ -223,8 +214,8 @@ std::string costs(const Plan& plan, const Program& program, const ExplainOptions
       "Cost at n = {}, d_k = d_v = {}, per head, forward\n  {:.3g} pairs in tiles that are not skipped, "
       "{:.3g} operations\n"
       "  one n x n map in single precision takes {}; rows, columns and diagonals take {}\n",
-      options.length, options.width, cost.pairs, cost.operations, bytes(cost.map_bytes),
-      bytes(cost.table_bytes));
+      options.length, options.width, cost.pairs, cost.operations, bytes_text(cost.map_bytes),
+      bytes_text(cost.table_bytes));
 }
 
 }  // namespace

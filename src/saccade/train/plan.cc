@@ -7,6 +7,7 @@
 #include "saccade/base/error.h"
 #include "saccade/base/meter.h"
 #include "saccade/base/text.h"
+#include "saccade/base/units.h"
 #include "saccade/models/initialise.h"
 #include "saccade/models/parameter_names.h"
 #include "saccade/train/recipe_model.h"
@@ -79,10 +80,6 @@ std::string duration(double seconds) {
   if (seconds < 2 * 3600) return fmt::format("{:.0f} min", seconds / 60);
   if (seconds < 2 * 86400) return fmt::format("{:.1f} h", seconds / 3600);
   return fmt::format("{:.1f} days", seconds / 86400);
-}
-
-std::string bytes_text(int64_t bytes) {
-  return fmt::format("{:.1f} MiB", static_cast<double>(bytes) / (1 << 20));
 }
 
 }  // namespace

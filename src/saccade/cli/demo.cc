@@ -1,0 +1,300 @@
+// `saccade demo`: everything once, on data that the program brings along. Every stage is a command that a
+// person could type, run as a process of its own; what they found is told at the end and written as a report.
+#include <chrono>
+#include <filesystem>
+
+#include "saccade/base/error.h"
+#include "saccade/base/file.h"
+#include "saccade/base/json.h"
+#include "saccade/base/log.h"
+#include "saccade/base/process.h"
+#include "saccade/base/progress.h"
+#include "saccade/base/text.h"
+#include "saccade/cli/command.h"
+#include "saccade/cli/output.h"
+#include "saccade/data/source.h"
+#include "saccade/train/recipe_file.h"
+
+namespace saccade {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr size_t kLargestFile = size_t{1} << 28;
+constexpr const char* kMark = "demo.json";  // what makes a folder one that the demo may write anew
+
+// Small enough that four trainings take two minutes on two cores.
+constexpr const char* kRecipe =
+    R"(# What `saccade demo` trains: stories in which facts are asked for again later.
+name = "demo"
+attention = "causal"
+
+[model]
+width = 96
+layers = 3
+heads = 3
+initial_deviation = 0.0
+
+[data]
+source = "stories"
+tokenizer = "bpe:512"
+length = 256
+
+[train]
+steps = 200
+batch = 12
+lr = 3e-3
+warmup = 20
+validate_every = 50
+validation_sequences = 32
+checkpoint_every = 200
+keep = 1
+
+[sample]
+tokens = 0
+)";
+
+struct Options {
+  std::string out = "runs/demo";
+  bool json = false;
+};
+
+// A line of what was found. `good` is false where the result is not what one would hope for.
+struct Finding {
+  std::string stage, text;
+  bool good = true;
+};
+
+class Demo {
+ public:
+  explicit Demo(Options options) : options_(std::move(options)), out_(options_.out) {}
+
+  ExitCode run() {
+    prepare_folder();
+    const auto start = std::chrono::steady_clock::now();
+    stage("check every shipped formula", [&] { return check(); });
+    stage("measure speed beside torch's SDPA", [&] { return bench(); });
+    stage("train four mechanisms and compare", [&] { return compare(); });
+    stage("look inside the best", [&] { return diagnose(); });
+    stage("learn a sparse mask within a KL budget", [&] { return distill(); });
+    stage("certify it on other text", [&] { return certify(); });
+    stage("generate with both", [&] { return generate(); });
+    stage("write the report", [&] { return report(); });
+    const double seconds = seconds_since(start);
+    tell(seconds);
+    return ExitCode::success;
+  }
+
+ private:
+  static double seconds_since(std::chrono::steady_clock::time_point start) {
+    return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  }
+
+  // Deletes what an earlier demo left, and nothing else.
+  void prepare_folder() {
+    std::error_code none;
+    const bool earlier = fs::exists(out_ / kMark, none);
+    require(earlier || !fs::exists(out_, none) || fs::is_empty(out_, none),
+            "demo: {} is there and was not written by a demo; expected a new folder, see --out",
+            out_.string());
+    if (earlier) fs::remove_all(out_, none);
+    make_directories(out_);
+    write_atomic(out_ / kMark, "{}\n");
+    write_atomic(out_ / "recipe.toml", kRecipe);
+    // Validation stories that no training reads: one half to learn from, the other to certify on.
+    const Recipe recipe = load_recipe(out_ / "recipe.toml");
+    const std::vector<std::string> texts = open_data(recipe.data, recipe.seed).validation_texts;
+    const auto part = [&](size_t begin, size_t end) {
+      std::string text;
+      for (size_t index = begin; index < end; ++index) text += texts[index] + "\n";
+      return text;
+    };
+    write_atomic(out_ / "learn.txt", part(0, texts.size() / 2));
+    write_atomic(out_ / "certify.txt", part(texts.size() / 2, texts.size()));
+  }
+
+  template <class Work>
+  void stage(const std::string& title, Work work) {
+    ++number_;
+    const auto start = std::chrono::steady_clock::now();
+    log::info("{}/8  {} ...", number_, title);
+    const Finding found = work();
+    log::info("{}/8  {}: {} ({:.0f} s)", number_, title, found.text, seconds_since(start));
+    findings_.push_back(found);
+  }
+
+  std::string at(const char* name) const { return (out_ / name).string(); }
+
+  // The standard output of `saccade ARGUMENTS`. An answer of no (exit code 1) is an answer.
+  std::string saccade(std::vector<std::string> arguments) {
+    commands_.push_back("saccade " + join(arguments, " "));
+    arguments.push_back("--quiet");
+    const ProcessResult result = run_process("/proc/self/exe", arguments);
+    require(result.exit_code <= 1, "demo: `{}` ended with exit code {}", commands_.back(), result.exit_code);
+    return result.output;
+  }
+  Json saccade_json(std::vector<std::string> arguments) {
+    arguments.emplace_back("--json");
+    return parse_json(saccade(arguments), "demo: the output of " + arguments.front());
+  }
+
+  Finding check() {
+    const Json results = saccade_json({"check", "--all"});
+    int64_t good = 0, checks = 0;
+    std::vector<std::string> failed;
+    for (const Json& formula : results) {
+      good += formula.at("passed").get<bool>();
+      if (!formula.at("passed").get<bool>()) failed.push_back(formula.at("formula").get<std::string>());
+      for (const Json& each : formula.at("checks")) checks += each.at("outcome") == "passed";
+    }
+    write_atomic(out_ / "check.json", dump(results, 1) + "\n");
+    return {"formulas",
+            fmt::format("{} of {} conform, {} checks passed{}", good, results.size(), checks,
+                        failed.empty() ? "" : "; not: " + join(failed, ", ")),
+            failed.empty()};
+  }
+
+  Finding bench() {
+    const Json results = saccade_json(
+        {"bench", "causal", "prior", "--length", "256", "512", "1024", "--train", "--repeats", "5"});
+    write_atomic(out_ / "bench.json", dump(results, 1) + "\n");
+    std::vector<std::string> parts;
+    bool good = true;
+    for (const Json& row : results.at("rows")) {
+      const bool sdpa = row.at("by").get<std::string>().starts_with("sdpa");
+      if (!sdpa || row.at("n") != 1024 || !row.at("failure").is_null()) continue;
+      const double ratio = row.at("ratio").get<double>();
+      good &= ratio >= 1;
+      parts.push_back(fmt::format("{} {:.2f}x", row.at("formula").get<std::string>(), ratio));
+    }
+    return {"speed",
+            parts.empty() ? "no rival computes the same"
+                          : fmt::format("a training step of 1024 tokens, SDPA's time over ours: {}{}",
+                                        join(parts, ", "), good ? "" : " (below 1 SDPA is faster)"),
+            good && !parts.empty()};
+  }
+
+  Finding compare() {
+    const Json results =
+        saccade_json({"compare", at("recipe.toml"), "--attention", "causal,prior,ape,gpam", "--runs", "1",
+                      "--lengths", "1,2", "--no-control", "--no-corruption", "--out", at("compare")});
+    std::vector<std::string> parts;
+    double lowest = std::numeric_limits<double>::infinity(), baseline = 0;
+    for (const Json& variant : results.at("variants")) {
+      const std::string name = variant.at("name").get<std::string>();
+      const double loss = variant.at("loss").at("mean").get<double>();
+      if (name == "causal") baseline = loss;
+      if (loss < lowest) lowest = loss, best_ = name;
+      parts.push_back(fmt::format("{} {:.3f}", name, loss));
+    }
+    model_ = at("compare") + "/" + best_ + "-1";
+    return {"training",
+            fmt::format("validation loss {}; best: {}{}", join(parts, ", "), best_,
+                        best_ == "causal" ? ", so no other attention helped here"
+                                          : fmt::format(", {:.3f} below causal", baseline - lowest)),
+            best_ != "causal"};
+  }
+
+  Finding diagnose() {
+    const Json results = saccade_json({"diagnose", model_, "--tokens", "96", "--batch-size", "4", "--capture",
+                                       "all", "--out", at("diagnosis")});
+    const Json& ranks = results.at("ranks");
+    const double first = ranks.front().at("effective_rank").get<double>();
+    const double last = ranks.back().at("effective_rank").get<double>();
+    return {"inside", fmt::format("effective rank of its tokens from {:.1f} to {:.1f} through the layers",
+                                  first, last)};
+  }
+
+  Finding distill() {
+    const Json results =
+        saccade_json({"distill", model_,   "--data",   at("learn.txt"), "--kl",  "0.01",      "--context",
+                      "256",     "--near", "16",       "--query-tile",  "16",    "--rank",    "8",
+                      "--steps", "60",     "--always", "--no-decoding", "--out", at("sparse")});
+    const Json& held_out = results.at("held_out");
+    const double density = held_out.at("density").get<double>();
+    const bool saves = held_out.at("saves").get<bool>();
+    return {"sparse mask",
+            saves ? fmt::format("{:.0f} % of the pairs kept at KL {:.4f} (budget 0.01) on held-out text",
+                                100 * density, held_out.at("divergence").get<double>())
+                  : "no saving is possible within KL 0.01",
+            saves};
+  }
+
+  Finding certify() {
+    const Json results = saccade_json({"certify", model_, at("sparse"), "--data", at("certify.txt"),
+                                       "--context", "256", "--max-kl", "0.01", "--memory-lengths", "1024",
+                                       "--look-tokens", "128", "--out", at("certificate")});
+    std::vector<std::string> failed;
+    for (const Json& criterion : results.at("criteria"))
+      if (criterion.at("verdict") == "failed") failed.push_back(criterion.at("title").get<std::string>());
+    return {"certificate",
+            fmt::format("{} of {} criteria hold on text that was not used to learn it{}",
+                        results.at("criteria").size() - failed.size(), results.at("criteria").size(),
+                        failed.empty() ? "" : "; not: " + join(failed, ", ")),
+            failed.empty()};
+  }
+
+  Finding generate() {
+    const Json results =
+        saccade_json({"generate", model_, "--compare", at("sparse"), "--prompt", "Ann", "--prompt",
+                      "There was", "--max-new-tokens", "60", "--temperature", "0"});
+    write_atomic(out_ / "generated.json", dump(results, 1) + "\n");
+    int64_t same = 0;
+    for (const Json& difference : results.at("first_differences")) same += difference.is_null();
+    return {"texts", fmt::format("{} of {} greedy continuations are the same word for word", same,
+                                 results.at("first_differences").size())};
+  }
+
+  Finding report() {
+    std::vector<std::string> arguments = {"report"};
+    for (const char* name : {"compare", "diagnosis", "sparse", "certificate", "bench.json", "generated.json"})
+      arguments.push_back(at(name));
+    arguments.insert(arguments.end(), {"-o", at("report.html"), "--title", "Saccade demo"});
+    saccade(arguments);
+    return {"report", at("report.html")};
+  }
+
+  void tell(double seconds) {
+    const std::vector<std::string> next = {
+        "saccade view " + model_, "saccade explain " + best_ + " --length 8192",
+        "saccade train recipes/shakespeare.toml attention=prior   # your own text: data.train=FILE"};
+    Json json = {{"seconds", seconds},
+                 {"report", at("report.html")},
+                 {"findings", Json::array()},
+                 {"commands", commands_},
+                 {"next", next}};
+    for (const Finding& found : findings_)
+      json["findings"].push_back({{"stage", found.stage}, {"found", found.text}, {"good", found.good}});
+    write_atomic(out_ / kMark, dump(json, 1) + "\n");
+    if (options_.json) {
+      print("{}\n", dump(json, 1));
+      return;
+    }
+    print("\nWhat was found, in {}:\n\n", clock_time(seconds));
+    for (const Finding& found : findings_)
+      print("  {:<12} {}{}\n", found.stage, found.text, found.good ? "" : "  <- not as hoped");
+    print("\nTry next:\n");
+    for (const std::string& command : next) print("  {}\n", command);
+    print("\nOpen {} in a browser.\n", fs::absolute(out_ / "report.html").string());
+  }
+
+  Options options_;
+  fs::path out_;
+  int number_ = 0;
+  std::string best_, model_;  // the mechanism with the lowest loss, and its run
+  std::vector<Finding> findings_;
+  std::vector<std::string> commands_;
+};
+
+}  // namespace
+
+Work declare_demo(CLI::App& app) {
+  const auto options = std::make_shared<Options>();
+  app.add_option("--out", options->out, "Where everything goes; what an earlier demo left there is replaced")
+      ->type_name("DIR")
+      ->capture_default_str();
+  app.add_flag("--json", options->json, "Print JSON");
+  return [options] { return Demo(*options).run(); };
+}
+
+}  // namespace saccade
