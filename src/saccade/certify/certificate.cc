@@ -35,6 +35,7 @@ Json json_of(const Criterion& criterion) {
   Json json{{"name", criterion.name}, {"title", criterion.title}, {"verdict", name_of(criterion.verdict)}};
   json["value"] = criterion.value ? Json(*criterion.value) : Json(nullptr);
   json["threshold"] = criterion.threshold ? Json(*criterion.threshold) : Json(nullptr);
+  if (!criterion.shown.empty()) json["shown"] = criterion.shown;
   if (!criterion.demanded.empty()) json["demanded"] = criterion.demanded;
   json["measured"] = criterion.measured;
   return json;

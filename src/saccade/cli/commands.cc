@@ -20,6 +20,7 @@ Work declare_info(CLI::App& app);
 Work declare_language(CLI::App& app);
 Work declare_mechanisms(CLI::App& app);
 Work declare_prepare(CLI::App& app);
+Work declare_report(CLI::App& app);
 Work declare_train(CLI::App& app);
 Work declare_translate(CLI::App& app);
 Work declare_view(CLI::App& app);
@@ -54,6 +55,8 @@ std::span<const Command> commands() {
        "saccade view smollm2 --attention sink_window", declare_view},
       {"bench", "Measure formulas beside torch's own attention", "saccade bench prior --length 512",
        declare_bench},
+      {"report", "Make one HTML page of runs, comparisons, benchmarks, certificates and other results",
+       "saccade report runs/compare-tiny certificate/ bench.json -o report.html", declare_report},
       {"fetch", "Bring published weights to this machine", "saccade fetch smollm2", declare_fetch},
       {"prepare", "Turn text into files of tokens for training",
        "saccade prepare wiki.train.tokens --documents heading --tokenizer bpe:8192 -o data/wikitext",

@@ -41,7 +41,7 @@ struct LineChart {
   std::vector<Series> series;
   std::optional<double> x_low, x_high, y_low, y_high;  ///< Ends of the axes; none: as the numbers ask for.
   std::vector<double> x_ticks;                         ///< Where x is labelled; empty: chosen.
-  std::vector<std::string> x_names;                    ///< Of x = 0, 1, 2, ...; only interactive plots show them.
+  std::vector<std::string> x_names;  ///< Of x = 0, 1, 2, ...; only interactive plots show them.
   Names names = Names::automatic;
   /// The series follow one another (layers, steps): their colours do too, and a legend may show only some.
   bool ordered = false;

@@ -9,8 +9,8 @@
 namespace saccade {
 namespace {
 
-// "12.5 %", "-3e-7", "1.2 MiB", "0.98x", "-": what reads best with its digits below each other. Longer texts that
-// begin with a number are sentences.
+// "12.5 %", "-3e-7", "1.2 MiB", "0.98x", "-": what reads best with its digits below each other. Longer texts
+// that begin with a number are sentences.
 bool looks_like_number(std::string_view cell) {
   for (const std::string_view sign : {"+", "-", "−"})
     if (cell.starts_with(sign)) cell.remove_prefix(sign.size());

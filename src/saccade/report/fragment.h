@@ -1,5 +1,5 @@
-// A part of a page: banners, text, tables and pictures one after another, as HTML. Whatever is given as text is shown
-// as text.
+// A part of a page: banners, text, tables and pictures one after another, as HTML. Whatever is given as text
+// is shown as text.
 #pragma once
 
 #include <string>
@@ -26,8 +26,8 @@ class Fragment {
   void paragraph(std::string_view text);
   /// What is good to know but not what the page is about.
   void note(std::string_view text);
-  /// Columns of numbers are aligned to the right. Throws Error for a row with another number of cells than the
-  /// header.
+  /// Columns of numbers are aligned to the right. Throws Error for a row with another number of cells than
+  /// the header.
   void table(const std::vector<std::string>& header, const std::vector<PageRow>& rows);
   /// Text in columns of equal width, such as a command or a hash; long lines are broken.
   void code(std::string_view text);

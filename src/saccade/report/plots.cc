@@ -29,8 +29,8 @@ void add_if(Json& json, const char* name, const std::optional<double>& value) {
   if (value) json[name] = *value;
 }
 
-std::string figure(std::string_view kind, const std::string& title, const std::string& subtitle, const Json& numbers,
-                   const std::string& choice = {}) {
+std::string figure(std::string_view kind, const std::string& title, const std::string& subtitle,
+                   const Json& numbers, const std::string& choice = {}) {
   std::string html = fmt::format("<figure class=\"plot\" data-plot=\"{}\"", kind);
   if (!choice.empty()) html += fmt::format(" data-choice=\"{}\"", html_escaped(choice));
   html += ">";
@@ -39,7 +39,8 @@ std::string figure(std::string_view kind, const std::string& title, const std::s
     if (!subtitle.empty()) html += fmt::format("<span>{}</span>", html_escaped(subtitle));
     html += "</figcaption>";
   }
-  return html + fmt::format("<script type=\"application/json\">{}</script></figure>\n", json_for_script(numbers));
+  return html +
+         fmt::format("<script type=\"application/json\">{}</script></figure>\n", json_for_script(numbers));
 }
 
 template <class Chart>
@@ -82,12 +83,8 @@ Json plot_json(const LineChart& chart) {
 }
 
 Json plot_json(const BarChart& chart) {
-  Json json{{"title", chart.title},
-            {"value_label", chart.value_label},
-            {"unit", name_of(chart.unit)},
-            {"log_value", chart.log_value},
-            {"categories", chart.categories},
-            {"series", Json::array()}};
+  Json json{{"title", chart.title},         {"value_label", chart.value_label}, {"unit", name_of(chart.unit)},
+            {"log_value", chart.log_value}, {"categories", chart.categories},   {"series", Json::array()}};
   for (const BarSeries& series : chart.series) {
     require(series.values.size() == chart.categories.size(), "plot: {} values for {} categories",
             series.values.size(), chart.categories.size());
@@ -102,10 +99,10 @@ Json plot_json(const BarChart& chart) {
 Json plot_json(const HeatMap& chart) {
   require(chart.rows * chart.columns == std::ssize(chart.values), "plot: {} values for a map of {} x {}",
           chart.values.size(), chart.rows, chart.columns);
-  Json json{{"title", chart.title},         {"x_label", chart.x_label},
-            {"y_label", chart.y_label},     {"value_label", chart.value_label},
-            {"unit", name_of(chart.unit)},  {"signed", chart.diverging},
-            {"rows", chart.rows},           {"columns", chart.columns},
+  Json json{{"title", chart.title},        {"x_label", chart.x_label},
+            {"y_label", chart.y_label},    {"value_label", chart.value_label},
+            {"unit", name_of(chart.unit)}, {"signed", chart.diverging},
+            {"rows", chart.rows},          {"columns", chart.columns},
             {"values", chart.values}};
   if (!chart.row_names.empty()) json["row_names"] = chart.row_names;
   if (!chart.column_names.empty()) json["column_names"] = chart.column_names;
@@ -126,7 +123,8 @@ std::string plot_html(const HeatMap& chart) {
   return figure("heat", chart.title, chart.subtitle, plot_json(chart));
 }
 
-std::string plot_html(const AttentionCapture& capture, const std::string& title, const std::string& subtitle) {
+std::string plot_html(const AttentionCapture& capture, const std::string& title,
+                      const std::string& subtitle) {
   require(!capture.maps.empty(), "plot: an attention capture without a map");
   return figure("attention", title, subtitle, to_json(capture));
 }

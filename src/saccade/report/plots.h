@@ -1,5 +1,5 @@
-// Plots that a reader can touch: the same charts that to_svg draws, as numbers for the scripts of web/. They need a
-// page with plot_scripts and report.js.
+// Plots that a reader can touch: the same charts that to_svg draws, as numbers for the scripts of web/. They
+// need a page with plot_scripts and report.js.
 #pragma once
 
 #include <string>
@@ -23,8 +23,8 @@ std::string plot_html(const BarChart& chart);
 std::string plot_html(const HeatMap& chart);
 std::string plot_html(const AttentionCapture& capture, const std::string& title, const std::string& subtitle);
 
-/// One figure in which the reader chooses, such as a layer: `what` names what is chosen. A single chart is shown
-/// without a choice. Charts that could show nothing should not be given.
+/// One figure in which the reader chooses, such as a layer: `what` names what is chosen. A single chart is
+/// shown without a choice. Charts that could show nothing should not be given.
 template <class Chart>
 using Choices = std::vector<std::pair<std::string, Chart>>;
 std::string plot_html(const std::string& what, const Choices<LineChart>& charts);

@@ -1,6 +1,7 @@
 #include "saccade/report/web.h"
 
 #include <algorithm>
+#include <iterator>
 #include <vector>
 
 #include "saccade/base/base64.h"
@@ -19,14 +20,15 @@ std::string_view web_file(std::string_view name) {
 std::string web_files_joined(std::initializer_list<std::string_view> names) {
   std::string text;
   for (const std::string_view name : names) {
-    text += web_file(name);
+    // A browser takes line ends of other systems for newlines, and would find another hash.
+    std::ranges::copy_if(web_file(name), std::back_inserter(text), [](char c) { return c != '\r'; });
     if (!text.ends_with('\n')) text += '\n';
   }
   return text;
 }
 
 std::string plot_scripts() {
-  return fmt::format("/*! uPlot\n{}*/\n", web_file("LICENSE")) +
+  return "/*! uPlot\n" + web_files_joined({"LICENSE"}) + "*/\n" +
          web_files_joined({"uPlot.iife.min.js", "dom.js", "format.js", "theme.js", "tables.js", "charts.js",
                            "dots.js", "heatmap.js", "attention.js"});
 }
@@ -45,8 +47,8 @@ std::string json_for_script(const Json& value) {
   const std::string text = dump(value);
   std::string result;
   result.reserve(text.size());
-  // All of these occur in JSON only within strings, where an escape means the same. U+2028 and U+2029 end a line
-  // for scripts of old browsers.
+  // All of these occur in JSON only within strings, where an escape means the same. U+2028 and U+2029 end a
+  // line for scripts of old browsers.
   for (size_t at = 0; at < text.size(); ++at) {
     const char c = text[at];
     if (c == '<' || c == '>' || c == '&') {

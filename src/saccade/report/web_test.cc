@@ -11,9 +11,11 @@ using testing::HasSubstr;
 using testing::Not;
 
 TEST(Web, JsonCannotEndItsScript) {
-  const Json value{{"</script><script>alert(1)</script>", "<!-- & ]]> \xe2\x80\xa8 \xe2\x80\xa9 \xe2\x80\xaa \"quoted\""}};
+  const Json value{
+      {"</script><script>alert(1)</script>", "<!-- & ]]> \xe2\x80\xa8 \xe2\x80\xa9 \xe2\x80\xaa \"quoted\""}};
   const std::string text = json_for_script(value);
-  for (const char* part : {"<", ">", "&", "\xe2\x80\xa8", "\xe2\x80\xa9"}) EXPECT_THAT(text, Not(HasSubstr(part)));
+  for (const char* part : {"<", ">", "&", "\xe2\x80\xa8", "\xe2\x80\xa9"})
+    EXPECT_THAT(text, Not(HasSubstr(part)));
   EXPECT_EQ(parse_json(text, "text"), value);
 }
 
@@ -23,7 +25,8 @@ TEST(Web, NumbersThatJsonDoesNotHaveAreNull) {
 
 TEST(Web, ContentIsAllowedByItsHash) {
   // openssl dgst -sha256 -binary | base64
-  EXPECT_EQ(allowed_by_content("alert('Hello, world.');"), "'sha256-qznLcsROx4GACP2dm0UCKCzCG+HiZ1guq6ZZDob/Tng='");
+  EXPECT_EQ(allowed_by_content("alert('Hello, world.');"),
+            "'sha256-qznLcsROx4GACP2dm0UCKCzCG+HiZ1guq6ZZDob/Tng='");
 }
 
 TEST(Web, ScriptsAskForNothingAndSayWhoseTheyAre) {

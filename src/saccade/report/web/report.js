@@ -1,6 +1,6 @@
 // Brings a report to life: draws each figure from the numbers that stand in it, makes tables sortable, and lets the
 // reader choose colours. A figure is
-//   <figure class="plot" data-plot="lines|dots|heat|attention" [data-choice="layer"]> ... <script type="application/json">
+//   figure.plot[data-plot=lines|dots|heat|attention], with a JSON script element that holds what the maker takes,
 // and with data-choice the numbers are {choices: [{name, spec}, ...]}, of which one is shown.
 (function (saccade) {
   "use strict";
