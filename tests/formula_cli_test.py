@@ -201,7 +201,7 @@ class Documentation(unittest.TestCase):
         kinds = ("statements", "dimensions", "variables", "operations", "norms", "host_functions")
         self.assertEqual(sum(len(tables[kind]) for kind in kinds) + headers, len(rows))
         power = next(row for row in tables["operations"] if row["name"] == "^")
-        self.assertEqual((power["operands"], len(power["derivatives"]), power["result"]), (2, 2, "number"))
+        self.assertEqual((power["operands"], len(power["derivatives"]), power["result"]), (2, 2, "real"))
         self.assertEqual(next(row for row in tables["operations"] if row["name"] == "floor")["derivatives"], ["0"])
         self.assertGreater(tables["limits"]["text_bytes"], 0)
 
