@@ -60,8 +60,7 @@ ExitCode run(const Options& options) {
 
 Work declare_mechanisms(CLI::App& app) {
   const auto options = std::make_shared<Options>();
-  app.add_option("name", options->name, "Print the text of this one; without a name, all are listed")
-      ->type_name("NAME");
+  app.add_option("name", options->name, "Print the text of this one")->type_name("NAME");
   app.add_flag("--json", options->json, "Print JSON");
   return [options] { return run(*options); };
 }
