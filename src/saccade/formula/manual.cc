@@ -24,8 +24,7 @@ constexpr StatementRow kStatements[] = {
      "starts"},
     {"param", "param a[head] = 1 in [0, 4]",
      "learned; starts at 1, brought back into the bounds after each step. The start value may use `h`, `H` "
-     "and "
-     "constants"},
+     "and constants"},
     {"input", "input doc[token]: int",
      "given with each call; `int`, `bool`, or real when nothing is said. Real inputs get a gradient"},
     {"vector", "vector q2 = linear(relu(q))", "another query or key, computed per token"},
@@ -34,8 +33,7 @@ constexpr StatementRow kStatements[] = {
     {"let", "bucket = min(d, 31)", "a name for an expression"},
     {"mask", "mask = causal",
      "which pairs are allowed; default `full`. `mask`, `score`, `weights` and `scale` may also be written "
-     "without "
-     "`=`"},
+     "without `=`"},
     {"score", "score = s", "default argument of softmax; default `s`"},
     {"weights", "weights = softmax(score)", "the weight of each pair; this is the default"},
     {"scale", "scale = 0.125",
@@ -76,14 +74,12 @@ constexpr VariableRow kVariables[] = {
     {{"s"}, "the scaled dot product of query and key"},
     {{"i", "j"},
      "positions of query and key, counted from 0 over the whole sequence, cache included. With `input "
-     "pos[token]: "
-     "int` they are what that input says"},
+     "pos[token]: int` they are what that input says"},
     {{"d"}, "i - j"},
     {{"h", "H"}, "the head, counted from 0, and the number of heads"},
     {{"n"},
      "the number of keys. A formula that reads it cannot decode, unless it is pinned by `const n = 2048` or "
-     "`--set "
-     "n=2048`"},
+     "`--set n=2048`"},
     {{"causal"}, "d >= 0"},
     {{"full"}, "always true"},
     {{"inf"}, "infinity"},
