@@ -12,7 +12,7 @@ sources = $(wildcard $(shell git ls-files '*.cc' '*.h'))
 new_sources = $(shell git ls-files --others --exclude-standard '*.cc' '*.h')
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build demo test bench fuzz format format-check tidy clean
+.PHONY: help setup build demo test bench docs fuzz format format-check tidy clean
 
 help:
 	@echo 'Saccade: attention mechanisms as short formulas'
@@ -21,6 +21,7 @@ help:
 	@echo '  make demo          set up, build, and do everything once on built-in data (runs/demo/report.html)'
 	@echo '  make build         the program, at build/saccade'
 	@echo '  make bench         measure speed and memory'
+	@echo '  make docs          the reference of the C++ headers, at build/docs/html (where doxygen is installed)'
 	@echo '  make fuzz          feed the readers of formulas, weights, tokenizers and data a million wrong ones each, with sanitizers'
 	@echo '  make setup         install what is missing: system packages and LibTorch'
 	@echo '  make format        lay out the sources by the rules; format-check only looks'
@@ -45,6 +46,13 @@ test: build
 
 bench: build
 	@build/saccade bench
+
+docs:
+	@if command -v doxygen >/dev/null; then \
+	  mkdir -p build/docs && doxygen docs/Doxyfile && echo 'build/docs/html/index.html'; \
+	else \
+	  echo 'make docs: doxygen is not installed, so there is nothing to do; docs/ can be read as it is'; \
+	fi
 
 fuzz:
 	@scripts/setup --without-torch

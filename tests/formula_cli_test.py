@@ -185,6 +185,26 @@ class Documentation(unittest.TestCase):
         self.assertEqual((ROOT / "docs" / "language.md").read_text(), run("language").stdout,
                          "run: build/saccade language > docs/language.md")
 
+    def test_the_tables_of_the_language_are_there_as_json_too(self):
+        tables = json.loads(run("language", "--json").stdout)
+        text = (ROOT / "docs" / "language.md").read_text()
+        rows = [line for line in text.splitlines() if line.startswith("| ") and not line.startswith("|---")]
+        for row in tables["operations"] + tables["norms"]:
+            self.assertIn(f"| `{row['written']}` | {row['meaning'].replace('|', chr(92) + '|')} |", text)
+        for row in tables["statements"]:
+            self.assertIn(f"| `{row['example']}` | {row['meaning']} |", text)
+        for row in tables["host_functions"]:
+            self.assertIn(f"| `{row['name']}` | {row['meaning']} |", text)
+        names = [name for row in tables["variables"] for name in row["names"]]
+        self.assertEqual(names, ["s", "i", "j", "d", "h", "H", "n", "causal", "full", "inf"])
+        headers = 6  # one line of each table
+        kinds = ("statements", "dimensions", "variables", "operations", "norms", "host_functions")
+        self.assertEqual(sum(len(tables[kind]) for kind in kinds) + headers, len(rows))
+        power = next(row for row in tables["operations"] if row["name"] == "^")
+        self.assertEqual((power["operands"], len(power["derivatives"]), power["result"]), (2, 2, "real"))
+        self.assertEqual(next(row for row in tables["operations"] if row["name"] == "floor")["derivatives"], ["0"])
+        self.assertGreater(tables["limits"]["text_bytes"], 0)
+
     def test_the_readme_lists_every_mechanism_with_its_line(self):
         readme = (ROOT / "README.md").read_text()
         for entry in json.loads(run("mechanisms", "--json").stdout):

@@ -101,12 +101,13 @@ Work declare_bench(CLI::App& app) {
   const auto options = std::make_shared<Options>();
   bench::ComparisonOptions& comparison = options->comparison;
   options->formula.declare(app, true);
-  app.add_option("-n,--length,--lengths", comparison.lengths, "Numbers of tokens")
+  app.add_option("-n,--length,--lengths", comparison.lengths, "Numbers of tokens to measure at")
       ->check(CLI::Range(int64_t{1}, int64_t{65536}))
       ->delimiter(',')
       ->capture_default_str();
   app.add_flag("--forward", options->forward, "Measure the forward pass");
-  app.add_flag("--train", options->train, "Measure a training step; without a choice, both");
+  app.add_flag("--train", options->train,
+               "Measure a training step; without a choice, forward pass and training step");
   app.add_flag("--decode", options->decode, "Measure a decoding step with n tokens in the cache");
   count_option(app, "--batch", comparison.batch, 1024, "Sequences in a batch");
   count_option(app, "--heads", comparison.heads, 256, "Number of query heads");
@@ -122,13 +123,14 @@ Work declare_bench(CLI::App& app) {
                  "rounding of single precision")
       ->check(CLI::Range(0.0, 0.1))
       ->capture_default_str();
-  app.add_option("--rivals", comparison.rivals, "Which rivals; all that compute the same by default")
+  app.add_option("--rivals", comparison.rivals,
+                 "Rivals to measure, such as naive,sdpa; by default all that compute the same")
       ->delimiter(',');
   app.add_option("--threads", options->threads, "Threads for all; torch's choice by default")
       ->check(CLI::Range(1, 1024));
   count_option(app, "--repeats", comparison.rounds.repeats, 1000, "Rounds that count, at most");
   app.add_flag("--targets", options->targets, "Measure the table of targets; exit code 1 when one is missed");
-  app.add_option("--only", options->only, "With --targets: those whose name contains this")
+  app.add_option("--only", options->only, "With --targets: only those whose name contains this")
       ->needs("--targets");
   count_option(app, "--processes", options->processes, 100,
                "With --targets: the median over so many processes");

@@ -17,7 +17,8 @@ void BleuOption::declare(CLI::App& app) {
   app.add_option("--smooth", smoothing, "What BLEU does without a match: exp, floor, add-k or none")
       ->check(CLI::IsMember(bleu_smoothing_names()))
       ->capture_default_str();
-  app.add_option("--smooth-value", smoothing_value, "Of floor (0.1) and add-k (1)")
+  app.add_option("--smooth-value", smoothing_value,
+                 "The number that floor (0.1 by default) and add-k (1) use")
       ->check(CLI::Range(0.0, 1e6));
   app.add_option("--chrf-words", chrf_words, "Longest run of words in chrF; 2 makes it chrF++")
       ->check(CLI::Range(0, 8));

@@ -219,14 +219,16 @@ void declare_thresholds(CLI::App& app, Options& options) {
 Work declare_certify(CLI::App& app) {
   const auto options = std::make_shared<Options>();
   FidelityOptions& fidelity = options->fidelity;
-  app.add_option("model", options->model, "The baseline: a model's directory, GGUF file or name")
+  app.add_option("model", options->model,
+                 "The baseline: a model's directory, GGUF file or name, or the folder of a run")
       ->type_name("MODEL")
       ->required();
   app.add_option("candidate", options->candidate,
                  "The model to certify, named in the same ways; with --attention it may be left out")
       ->type_name("CANDIDATE");
   options->attention.declare(app);
-  app.add_option("--data", options->data, "Texts that both read; windows end with their text")
+  app.add_option("--data", options->data,
+                 "Texts that both models read; no window reaches from one into the next")
       ->type_name("FILE");
   app.add_option("--context", fidelity.context,
                  "Tokens in a window; the model's own context by default, at most 1024")

@@ -120,11 +120,13 @@ Work declare_compare(CLI::App& app) {
   app.add_option("--attention", options->attention,
                  "Mechanisms or .attn files; the first is what others are compared with")
       ->delimiter(',');
-  app.add_option("--runs", options->runs, "Seeds for each")->check(CLI::Range(1, 1000));
+  app.add_option("--runs", options->runs, "Seeds for each mechanism; 3 by default")
+      ->check(CLI::Range(1, 1000));
   app.add_option("--sweep", options->sweeps,
                  "Values of a formula's number or a recipe's key: lp=0,0.25,0.5; may be given again")
       ->allow_extra_args(false);
-  app.add_option("--lengths", options->lengths, "Multiples of the training's length to evaluate at")
+  app.add_option("--lengths", options->lengths,
+                 "Multiples of the training's length to evaluate at; 1,2,4 by default")
       ->delimiter(',');
   app.add_option("--out", options->out,
                  "Folder; runs/compare-<name> by default. What is finished there is not run again");

@@ -79,7 +79,7 @@ ExitCode run(const Options& options) {
 
 Work declare_convert(CLI::App& app) {
   const auto options = std::make_shared<Options>();
-  app.add_option("model", options->model, "A directory, a GGUF file, or the name of a fetched model")
+  app.add_option("model", options->model, "A model's directory, GGUF file or name, or the folder of a run")
       ->required()
       ->type_name("MODEL");
   app.add_option("directory", options->directory, "Where to write")->required()->type_name("DIRECTORY");

@@ -295,7 +295,7 @@ ExitCode run(Options options) {
 Work declare_distill(CLI::App& app) {
   const auto options = std::make_shared<Options>();
   DistillOptions& distill = options->distill;
-  app.add_option("model", options->model, "A model's directory, GGUF file, name or run")
+  app.add_option("model", options->model, "A model's directory, GGUF file or name, or the folder of a run")
       ->type_name("MODEL")
       ->required();
   app.add_option("--data", options->data, "A text to learn from; its last part is held out")
@@ -311,9 +311,11 @@ Work declare_distill(CLI::App& app) {
   app.add_flag("--frontier", options->frontier,
                "Measure divergence against density for learned and other selectors instead");
   app.add_flag("--resume", options->resume, "Go on with an interrupted run in --out");
-  app.add_option("--selector", distill.kind,
-                 "gate (groups of queries), indexer (single queries), span or full_or_local (distance alone)")
-      ->transform(CLI::CheckedTransformer(kKinds));
+  app.add_option_function<std::string>(
+         "--selector", [&distill](const std::string& name) { distill.kind = kKinds.at(name); },
+         "gate (groups of queries), indexer (single queries), span or full_or_local (distance alone)")
+      ->check(CLI::IsMember(kKinds))
+      ->default_str(std::string(name_of(distill.kind)));
   app.add_option("--context", options->context,
                  "Windows of so many tokens only; by default 1024 and 4096, as the model's context allows")
       ->check(CLI::Range(int64_t{16}, int64_t{1} << 20));
@@ -344,10 +346,10 @@ Work declare_distill(CLI::App& app) {
       ->type_name("DIR");
   FineTuning& tuning = distill.fine_tuning;
   app.add_option("--fine-tune", tuning.steps,
-                 "Then train all scorers together by what the model says, for so many steps")
+                 "Fine-tuning: so many steps that train all scorers together by the model's output")
       ->check(CLI::Range(0, 1000000))
       ->capture_default_str();
-  app.add_option("--fine-tune-rate", tuning.rate, "Learning rate of that")
+  app.add_option("--fine-tune-rate", tuning.rate, "Fine-tuning: learning rate")
       ->check(CLI::PositiveNumber)
       ->capture_default_str();
   app.add_option("--output-weight", tuning.output, "Fine-tuning: weight of the output's divergence")
@@ -363,6 +365,8 @@ Work declare_distill(CLI::App& app) {
       ->check(CLI::NonNegativeNumber)
       ->capture_default_str();
   options->attention.declare(app);
+  app.get_option("--attention")
+      ->description("Instead: swap in this formula, and train the model to imitate itself through it");
   app.add_option("--epochs", options->imitation.epochs,
                  "With --attention: train the model to imitate itself for so many rounds")
       ->check(CLI::Range(0, 1000000))
@@ -373,7 +377,7 @@ Work declare_distill(CLI::App& app) {
   app.add_option("--learn", options->imitation.learn,
                  "With --attention: what learns, such as mlp, projection, output, attention")
       ->delimiter(',');
-  app.add_option("--learning-rate", options->imitation.rate, "With --attention: the rate")
+  app.add_option("--learning-rate", options->imitation.rate, "With --attention: learning rate")
       ->check(CLI::PositiveNumber)
       ->capture_default_str();
   app.add_flag_callback(

@@ -238,8 +238,10 @@ ExitCode run(const Options& options) {
 
 Work declare_eval(CLI::App& app) {
   const auto options = std::make_shared<Options>();
-  app.add_option("model", options->model, "A model's directory, GGUF file or name")->type_name("MODEL");
-  app.add_option("--data", options->data, "Texts to predict; windows end with their text")->type_name("FILE");
+  app.add_option("model", options->model, "A model's directory, GGUF file or name, or the folder of a run")
+      ->type_name("MODEL");
+  app.add_option("--data", options->data, "Texts to predict; no window reaches from one into the next")
+      ->type_name("FILE");
   app.add_option("--context", options->context,
                  "Tokens in a window; the model's own context by default, at most 1024")
       ->check(CLI::Range(int64_t{2}, int64_t{1} << 24));
@@ -275,7 +277,8 @@ Work declare_eval(CLI::App& app) {
                "sources");
   app.add_flag("--retrieval", options->retrieval,
                "Ask for a hidden pass key, and for pairs of words; needs no --data");
-  app.add_flag("--masked", options->masked, "Predict masked tokens; what a masked model does in any case");
+  app.add_flag("--masked", options->masked,
+               "Predict masked tokens; a masked model does so even without this");
   app.add_option(
          "--labels", options->labels,
          "Texts with labels for a classifier: lines of JSON with text and label, or of text, tab, label")

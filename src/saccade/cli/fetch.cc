@@ -167,7 +167,8 @@ ExitCode run(const Options& options) {
 
 Work declare_fetch(CLI::App& app) {
   const auto options = std::make_shared<Options>();
-  app.add_option("model", options->name, "Which; without it, what there is is listed")->type_name("MODEL");
+  app.add_option("model", options->name, "The name of a model; without it, the known ones are listed")
+      ->type_name("MODEL");
   app.add_flag("--again", options->again, "Fetch it even if it is there");
   app.add_flag("--json", options->json, "Print JSON");
   return [options] { return run(*options); };

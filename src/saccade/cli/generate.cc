@@ -257,7 +257,7 @@ Work declare_generate(CLI::App& app) {
   const auto count = [&](const char* name, int64_t& value, int64_t most, const char* what) {
     app.add_option(name, value, what)->check(CLI::Range(int64_t{1}, most))->capture_default_str();
   };
-  app.add_option("model", options->model, "A model directory, a GGUF file, or the name of a fetched model")
+  app.add_option("model", options->model, "A model's directory, GGUF file or name, or the folder of a run")
       ->type_name("MODEL")
       ->required();
   const auto one_each = [](CLI::Option* option) {

@@ -88,9 +88,10 @@ Work declare_prepare(CLI::App& app) {
                  "bytes, bpe:<size> to learn one from the files, or a model whose own is used")
       ->capture_default_str()
       ->type_name("NAME");
-  app.add_option("--documents", prepare.format.documents,
-                 "What is a document of text: a file, or what is between blank lines, a line, or a heading "
-                 "with what follows (WikiText)")
+  app.add_option(
+         "--documents", prepare.format.documents,
+         "What a document of a text file is: the file, what stands between blank lines, a line, or a heading "
+         "with what follows it (WikiText)")
       ->check(CLI::IsMember({"file", "blank", "line", "heading"}))
       ->capture_default_str();
   app.add_option("--format", options->format,

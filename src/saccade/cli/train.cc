@@ -222,7 +222,7 @@ Work declare_train(CLI::App& app) {
   app.add_flag("--keys", options->keys, "List all keys of a recipe");
   app.add_option("--threads", options->threads, "Threads; torch's choice by default")
       ->check(CLI::PositiveNumber);
-  app.add_flag("--json", options->json, "Print the result as JSON");
+  app.add_flag("--json", options->json, "Print JSON");
   return [options] { return run(*options); };
 }
 

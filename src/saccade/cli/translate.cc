@@ -81,7 +81,8 @@ Work declare_translate(CLI::App& app) {
       ->type_name("FILE");
   options->translation.declare(app);
   app.add_option("--n-best", options->n_best,
-                 "Translations of each line, as: number of the line, score, text, with tabs between")
+                 "Translations of each line; of several, the line's number, score and text are printed with "
+                 "tabs between")
       ->check(CLI::Range(1, 1024));
   app.add_option("--batch-size", options->batch_size, "Lines translated together; the result stays the same")
       ->check(CLI::Range(1, 4096))
