@@ -145,7 +145,7 @@ class Demo {
     for (const Json& formula : results) {
       good += formula.at("passed").get<bool>();
       if (!formula.at("passed").get<bool>()) failed.push_back(formula.at("formula").get<std::string>());
-      for (const Json& each : formula.at("checks")) checks += each.at("outcome") == "passed";
+      for (const Json& each : formula.at("checks")) checks += each.at("outcome") == "ok";
     }
     write_atomic(out_ / "check.json", dump(results, 1) + "\n");
     return {"formulas",
