@@ -128,6 +128,9 @@ class Documented(unittest.TestCase):
             self.hold("saccade explain", "explain", formula)
         self.hold("saccade mechanisms", "mechanisms")
         self.hold("saccade language", "language")
+        self.hold("saccade check --list", "check", "--list")
+        self.hold("saccade mechanisms NAME", "mechanisms", "alibi")
+        self.hold("saccade train --keys", "train", "--keys")
 
     def test_a_trained_model(self):
         plan = self.hold("saccade train --dry-run", "train", *self.small, "--dry-run")

@@ -100,8 +100,12 @@ bool check_one(const Options& options, const std::string& file, Json& report) {
 ExitCode run(const Options& options) {
   if (options.list) {
     Table table({"check", "what it promises"});
-    for (const Check& check : checks()) table.add({std::string(check.name), std::string(check.promise)});
-    write_output(table.print());
+    Json list = Json::array();
+    for (const Check& check : checks()) {
+      table.add({std::string(check.name), std::string(check.promise)});
+      list.push_back({{"check", check.name}, {"promise", check.promise}});
+    }
+    write_output(options.json ? dump(list, 2) + "\n" : table.print());
     return ExitCode::success;
   }
   std::vector<std::string> files = options.formula.files;

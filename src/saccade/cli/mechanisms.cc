@@ -17,13 +17,23 @@ struct Options {
   bool json = false;
 };
 
+Json json_of(const EmbeddedMechanism& mechanism, const Formula& formula) {
+  return {{"name", mechanism.name},
+          {"decodes", formula.plan().decoding.possible},
+          {"summary", formula.summary()},
+          {"text", mechanism.text}};
+}
+
 ExitCode run(const Options& options) {
   if (!options.name.empty()) {
     std::vector<std::string_view> names;
     for (const EmbeddedMechanism& mechanism : embedded_mechanisms()) {
       names.push_back(mechanism.name);
       if (mechanism.name != options.name) continue;
-      write_output(mechanism.text);
+      if (options.json)
+        print("{}\n", dump(json_of(mechanism, Formula::load(options.name)), 2));
+      else
+        write_output(mechanism.text);
       return ExitCode::success;
     }
     fail("mechanisms: there is no '{}'{}", options.name, did_you_mean(options.name, names));
@@ -41,10 +51,7 @@ ExitCode run(const Options& options) {
     table.add({std::string(mechanism.name), decodes ? "yes" : "no",
                fmt::format("{:.0f} %", 100 * skipped / tiles),
                std::to_string(facts["instructions"]["tile"].get<int64_t>()), formula.summary()});
-    list.push_back({{"name", mechanism.name},
-                    {"decodes", decodes},
-                    {"summary", formula.summary()},
-                    {"text", mechanism.text}});
+    list.push_back(json_of(mechanism, formula));
   }
   if (options.json)
     print("{}\n", dump(list, 2));

@@ -35,10 +35,14 @@ struct Options {
   int threads = 0;
 };
 
-ExitCode list_keys() {
+ExitCode list_keys(bool json) {
   Table table({"key", "default", "meaning"});
-  for (const RecipeKey& key : recipe_keys()) table.add({key.key, key.otherwise, key.meaning});
-  print("{}", table.print());
+  Json list = Json::array();
+  for (const RecipeKey& key : recipe_keys()) {
+    table.add({key.key, key.otherwise, key.meaning});
+    list.push_back({{"key", key.key}, {"default", key.otherwise}, {"meaning", key.meaning}});
+  }
+  write_output(json ? dump(list, 2) + "\n" : table.print());
   return ExitCode::success;
 }
 
@@ -190,7 +194,7 @@ ExitCode train_in_team(const Options& options, const Recipe& recipe, Team& team)
 }
 
 ExitCode run(Options options) {
-  if (options.keys) return list_keys();
+  if (options.keys) return list_keys(options.json);
   require(!options.recipe.empty(), "train: which recipe? For example: saccade train recipes/tiny.toml");
   if (options.threads > 0) at::set_num_threads(options.threads);
   keep_freed_memory();
