@@ -45,7 +45,7 @@ function(saccade_rung folder)
 
   if(tests)
     set(test_pch "${rung_PCH}")
-    if(NOT test_pch)
+    if(NOT test_pch AND NOT "Saccade::openmp" IN_LIST rung_LINKS)  # compiled with other switches
       set(test_pch src/saccade/test_pch.h)
     endif()
     saccade_program(${folder}_test ${folder} "${test_pch}" ${tests})
