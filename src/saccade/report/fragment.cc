@@ -92,7 +92,9 @@ void Fragment::table(const std::vector<std::string>& header, const std::vector<P
   std::vector<std::string_view> classes{""};
   for (size_t column = 1; column < header.size(); ++column)
     classes.push_back(is_number_column(rows, column) ? " class=\"number\"" : "");
-  body_ += "<div class=\"scroll\"><table class=\"sortable\">\n<thead><tr>";
+  body_ +=
+      "<div class=\"scroll\" tabindex=\"0\" role=\"group\" aria-label=\"Table\"><table "
+      "class=\"sortable\">\n<thead><tr>";
   for (size_t column = 0; column < header.size(); ++column)
     body_ += fmt::format("<th scope=\"col\"{}>{}</th>", classes[column], html_escaped(header[column]));
   body_ += "</tr></thead>\n<tbody>\n";

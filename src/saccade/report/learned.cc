@@ -1,5 +1,7 @@
 #include "saccade/report/learned.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 #include <optional>

@@ -116,12 +116,12 @@ std::vector<RunGroup> group_runs(const std::vector<fs::path>& folders) {
   std::vector<std::string> recipes;  // of each group
   for (const fs::path& folder : folders) {
     const std::string recipe = without_seed(recipe_of(folder));
-    const auto found = std::ranges::find(recipes, recipe);
-    if (found == recipes.end()) {
+    const auto place = static_cast<size_t>(std::ranges::find(recipes, recipe) - recipes.begin());
+    if (place == recipes.size()) {
       recipes.push_back(recipe);
       groups.emplace_back();
     }
-    groups[static_cast<size_t>(found - recipes.begin())].runs.push_back(read_run(folder));
+    groups[place].runs.push_back(read_run(folder));
   }
   // The shortest name that tells them apart.
   const auto set_names = [&](auto name_of) {

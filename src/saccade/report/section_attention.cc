@@ -1,4 +1,6 @@
 // Captured attention weights as heat maps.
+#include <fmt/format.h>
+
 #include "saccade/base/text.h"
 #include "saccade/report/plots.h"
 #include "saccade/report/sections.h"

@@ -1,4 +1,6 @@
 // Benchmarks: time and memory against the length beside the rivals, which are grey; and the table of targets.
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 

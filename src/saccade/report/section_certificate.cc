@@ -1,4 +1,6 @@
 // Certificates: the verdict and its criteria first, then where the difference is.
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 

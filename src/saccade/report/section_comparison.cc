@@ -1,4 +1,6 @@
 // A comparison: which mechanism learned best, how sure that is, and how the trainings went.
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 

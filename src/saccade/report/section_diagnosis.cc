@@ -1,4 +1,6 @@
 // A look inside a model, as `diagnose` took it.
+#include <fmt/format.h>
+
 #include <cmath>
 
 #include "saccade/report/learned.h"

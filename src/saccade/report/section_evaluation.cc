@@ -1,4 +1,6 @@
 // How good a model is, and what another attention does to it.
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 

@@ -1,4 +1,6 @@
 // Texts that models went on with, side by side; from where they differ on they are marked.
+#include <fmt/format.h>
+
 #include <algorithm>
 
 #include "saccade/base/text.h"

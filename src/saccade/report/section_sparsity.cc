@@ -1,4 +1,6 @@
 // Sparse attention: frontiers of divergence against density, what a distillation reached, and imitations.
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 

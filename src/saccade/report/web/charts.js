@@ -196,6 +196,8 @@
 
     const rangeOf = (scale) => (u, low, high) => {
       if (low === null || high === null || !Number.isFinite(low) || !Number.isFinite(high)) return scale === "x" && logX || scale === "y" && logY ? [1, 10] : [0, 1];
+      // What was zoomed to is taken as it is.
+      if (scale === "x" && u.data[0].length && (low !== u.data[0][0] || high !== u.data[0].at(-1))) return [low, high];
       if (scale === "x" ? logX : logY) {
         const part = Math.max(1.05, (high / low) ** 0.04);
         return [low / part, high * part];

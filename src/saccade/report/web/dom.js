@@ -23,7 +23,7 @@
     const { element } = saccade;
     const cell = (tag, text, index) =>
       element(tag, { class: index > 0 ? "number" : null, scope: tag === "th" ? "col" : null }, text);
-    return element("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": caption },
+    return element("div", { class: "scroll", tabindex: "0", role: "group", "aria-label": caption },
       element("table", {},
         element("thead", {}, element("tr", {}, ...header.map((text, index) => cell("th", text, index)))),
         element("tbody", {}, ...rows.map((row) =>
