@@ -208,28 +208,30 @@ std::string zsh_script(const std::vector<Completed>& commands) {
     cases += fmt::format("    {})\n      _arguments -s{}\n      ;;\n", command.name, arguments);
   }
   return fmt::format(
-      R"(#compdef saccade
+      R"zsh(#compdef saccade
 # Completion of saccade for zsh: saccade completion zsh > a folder of $fpath/_saccade, or
 #   source <(saccade completion zsh)   after compinit
 _saccade_formula() {{ _saccade_words {} }}
 _saccade_words() {{
   local -a words_here=($@)
   _alternative "words:word:($words_here)" 'files:file:_files'
-}
-}
-_saccade() {
-  {
-    local - a commands commands = ({}) if ((CURRENT == 2));
-    then _describe command commands return fi local command =
-        $words[2] shift words((CURRENT--)) case $command in {}
-    esac
-  }
-}
-if
-  [[$funcstack [1] == _saccade]];
-then _saccade "$@";
-else compdef _saccade saccade; fi
-)",
+}}
+_saccade() {{
+  local -a commands
+  commands=(
+{}  )
+  if (( CURRENT == 2 )); then
+    _describe command commands
+    return
+  fi
+  local command=$words[2]
+  shift words
+  (( CURRENT-- ))
+  case $command in
+{}  esac
+}}
+if [[ $funcstack[1] == _saccade ]]; then _saccade "$@"; else compdef _saccade saccade; fi
+)zsh",
       mechanism_names(), list, cases);
 }
 
