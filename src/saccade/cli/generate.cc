@@ -20,6 +20,7 @@
 #include "saccade/cli/output.h"
 #include "saccade/cli/path_option.h"
 #include "saccade/cli/text_view.h"
+#include "saccade/formula/identify.h"
 #include "saccade/generate/generation.h"
 #include "saccade/generate/text_model.h"
 
@@ -75,7 +76,7 @@ std::string describe_attention(const Transformer& model) {
   std::vector<std::string> names;
   for (int64_t layer = 0; layer < model->architecture().layers; ++layer) {
     const Formula& formula = model->formula(layer);
-    std::string name = formula.name();
+    std::string name = mechanism_name(formula);
     for (const auto& [constant, value] : formula.overrides()) name += fmt::format(" {}={}", constant, value);
     if (std::ranges::find(names, name) == names.end()) names.push_back(std::move(name));
   }

@@ -60,7 +60,10 @@ void add_table(Fragment& body, const Field& file, const std::vector<Field>& vari
     const bool first = rows.empty();
     const double loss = variant.at("loss").at("mean").number();
     PageRow row{.cells = {name_of(variant), short_number(of_runs(variant, "parameters").front(), 10),
-                          fixed(loss, 4), fixed(variant.at("loss").number_or("deviation", NAN), 4),
+                          fixed(loss, 4),
+                          of_runs(variant, "loss").size() < 2
+                              ? "-"
+                              : fixed(variant.at("loss").number_or("deviation", NAN), 4),
                           first || !std::isfinite(loss - base) ? "-" : fmt::format("{:+.4f}", loss - base),
                           first ? "-" : fixed(variant.number_or("p_value", NAN), 3)}};
     if (bleu) row.cells.push_back(fixed(mean_of(of_runs(variant, "bleu")), 2));

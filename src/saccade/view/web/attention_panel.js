@@ -16,7 +16,7 @@
 
   saccade.attentionPanel = function (models) {
     const names = Object.keys(models);
-    let text = "", answer = null, row = Infinity, values = null, map = null, sliders = null, curve = null;
+    let text = "", answer = null, row = Infinity, values = null, map = null, sliders = null, curve = null, place = null;
     const problem = element("p", { class: "problem", role: "alert" });
     const model = select("Model", names.map((name) => [name, models[name].name]), () => { fillLayers(); restart(); });
     const layer = select("Layer", [], () => { fillHeads(); restart(); });
@@ -78,10 +78,10 @@
         return;
       }
       try {
-        const exact = saccade.floats((await ask("row", { ...question(), row })).weights);
+        const wanted = row, exact = saccade.floats((await ask("row", { ...question(), row: wanted })).weights);
         const most = exact.reduce((best, value) => Math.max(best, Math.abs(value)), 1e-12);
-        row_title.textContent = "What token " + row + " " + saccade.visible(answer.tokens[row]) + " looks at";
-        tokens.show(answer.tokens, row, Array.from(exact, (value) => value / most));
+        row_title.textContent = "What token " + wanted + " " + saccade.visible(answer.tokens[wanted]) + " looks at";
+        tokens.show(answer.tokens, wanted, Array.from(exact, (value) => value / most));
         const best = Array.from(exact.keys()).sort((a, b) => Math.abs(exact[b]) - Math.abs(exact[a])).slice(0, 8);
         strongest.replaceChildren(saccade.numbersTable(["key", "weight"],
           best.map((key) => [key + " " + saccade.visible(answer.tokens[key]), saccade.formatExact(exact[key])]), "Strongest keys"));
@@ -136,11 +136,13 @@
     }
 
     // The layer's formula by itself: its weights by distance, with the values of the sliders.
-    const askCurve = saccade.latest(async (place) => {
-      const here = described().layers[Number(layer.value)];
-      const shown = await ask("formula", { formula: here.text, values, tokens: 128, heads: Math.min(16, described().heads) }).catch(() => null);
+    const askCurve = saccade.latest(async () => {
+      const here = described().layers[Number(layer.value)], chosen = chosenHead(), asked = place;
+      const learnt = values ?? Object.fromEntries(here.learned.map((each) => [each.name, each.values]));
+      const shown = await ask("formula", { formula: here.text, values: learnt, tokens: 128, heads: Math.min(16, described().heads) }).catch(() => null);
+      if (asked !== place) return;  // another layer or head was chosen meanwhile, and asks for itself
       if (!shown?.curves) return place.replaceChildren(element("p", { class: "soft" }, shown?.note || "This formula has no curve to show."));
-      const numbers = saccade.floats(shown.curves), chosen = chosenHead();
+      const numbers = saccade.floats(shown.curves);
       const series = Array.from({ length: shown.heads }, (_, index) => index).filter((index) => chosen === null || index === chosen).map((index) => ({
         name: "head " + index, x: Array.from({ length: shown.tokens }, (_, at) => at),
         y: Array.from(numbers.subarray(index * shown.tokens, (index + 1) * shown.tokens)),
@@ -156,15 +158,15 @@
       curve?.destroy();
       curve = null;
       if (!here.learned.length) return;
-      const place = element("div", { class: "plot" });
+      place = element("div", { class: "plot" });
       const heads = described().heads;
-      const moved = (next) => { values = next; askAll(); if (heads <= 16) askCurve(place); };
+      const moved = (next) => { values = next; askAll(); if (heads <= 16) askCurve(); };
       sliders = saccade.sliders(here.learned, chosenHead(), moved);
       const reset = element("button", { type: "button", onclick: () => restart() }, "Back to what was learned");
       learned.append(element("h3", {}, "What " + here.formula + " has learned in this layer"), sliders.node,
         ...(sliders.count ? [element("div", { class: "controls" }, reset)] : [element("p", { class: "soft" }, "Its parameters are tables without one value per head.")]),
         element("h3", {}, "Its weight by distance, for tokens without content"), place);
-      if (heads <= 16) askCurve(place);
+      if (heads <= 16) askCurve();
     }
 
     function restart() {
