@@ -13,7 +13,7 @@ import subprocess
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 EVIL = "</script><script>window.hacked=1</script><img src=x onerror=window.hacked=1>'\"&amp;\u2028\u2029<!--"
 SMALL = ["model.width=32", "model.layers=2", "model.heads=2", "data.tokenizer=bytes", "data.length=128", "train.steps=20",
-         "train.batch=4", "train.warmup=2", "train.validate_every=5", "train.validation_sequences=8", "train.checkpoint_every=20",
+         "train.batch=4", "train.warmup=2", "train.validate_every=10", "train.validation_sequences=8", "train.checkpoint_every=20",
          "train.diagnose_every=5", "sample.tokens=0"]
 
 

@@ -14,7 +14,8 @@ namespace {
 bool looks_like_number(std::string_view cell) {
   for (const std::string_view sign : {"+", "-", "−"})
     if (cell.starts_with(sign)) cell.remove_prefix(sign.size());
-  return !cell.empty() && cell.front() >= '0' && cell.front() <= '9' && cell.size() <= 16;
+  return !cell.empty() && cell.front() >= '0' && cell.front() <= '9' && cell.size() <= 16 &&
+         cell.find(',') == std::string_view::npos;
 }
 bool is_blank(std::string_view cell) { return cell.empty() || cell == "-" || cell == "–"; }
 

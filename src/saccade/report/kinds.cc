@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <cmath>
+#include <filesystem>
 
 #include "saccade/report/axis.h"
 #include "saccade/report/sections.h"
@@ -37,6 +38,24 @@ bool has_members(const Json& json, std::initializer_list<const char*> names) {
 }
 
 Field field_of(const Result& result) { return {result.json, result.path.string()}; }
+
+std::string name_of_model(const std::string& path) {
+  namespace fs = std::filesystem;
+  if (path.find('/') == std::string::npos) return path;
+  fs::path rest = fs::path(path).lexically_normal();
+  while (rest.has_relative_path()) {
+    const std::string name = rest.filename().string();
+    if (!name.empty() && !name.starts_with("step-") && name != "checkpoints" && name != "attention.attn")
+      return name;
+    rest = rest.parent_path();
+  }
+  return path;
+}
+
+std::string name_with_attention(const std::string& model, const std::string& attention) {
+  const std::string name = name_of_model(model), formula = name_of_model(attention);
+  return formula.empty() || formula == name ? name : name + " with " + formula;
+}
 
 std::string fixed(double value, int digits) {
   return std::isfinite(value) ? fmt::format("{:.{}f}", value, digits) : "-";

@@ -67,7 +67,9 @@ std::string contents(const std::vector<Placed>& placed) {
     html += "<li>";
     if (each.kind->group != group) html += fmt::format("<span class=\"kind\">{}</span>", each.kind->group);
     group = each.kind->group;
-    html += fmt::format("<a href=\"#{}\">{}</a></li>\n", each.id, html_escaped(each.section.title));
+    std::string_view title = each.section.title;
+    if (title.starts_with(fmt::format("{}: ", group))) title.remove_prefix(group.size() + 2);
+    html += fmt::format("<a href=\"#{}\">{}</a></li>\n", each.id, html_escaped(title));
   }
   return html + "</ol></details></nav>\n";
 }

@@ -16,8 +16,8 @@ std::vector<Section> attention_sections(std::span<const Result> results) {
   for (const Result& result : results) {
     const AttentionCapture capture = attention_from_json(result.json, result.path.string());
     Section section;
-    section.title = "Attention: " + (capture.model.empty() ? "a model" : capture.model) +
-                    (capture.attention.empty() ? "" : " with " + capture.attention);
+    section.title = "Attention: " +
+                    name_with_attention(capture.model.empty() ? "a model" : capture.model, capture.attention);
     section.from = result.given;
     bool negative = false, masked = false;
     for (const AttentionMap& map : capture.maps) {

@@ -132,7 +132,7 @@ void add_growth(Fragment& body, const Field& file) {
 }
 
 // How the longest length compares with the fastest rival that computes the same.
-void add_highlights(Section& section, const std::vector<Scene>& scenes) {
+void add_highlights(Section& section, const std::vector<Scene>& scenes, bool disturbed) {
   for (const Scene& scene : scenes) {
     const Field* rival = nullptr;
     for (const Field& row : scene.rows) {
@@ -147,8 +147,9 @@ void add_highlights(Section& section, const std::vector<Scene>& scenes) {
     section.highlights.push_back({.label = scene.name(),
                                   .value = ratio >= 1 ? fmt::format("{:.2f}× faster", ratio)
                                                       : fmt::format("{:.2f}× slower", 1 / ratio),
-                                  .detail = fmt::format("than {} at n = {}", rival->at("by").text(),
-                                                        short_number(rival->at("n").number(), 9)),
+                                  .detail = fmt::format("than {} at n = {}{}", rival->at("by").text(),
+                                                        short_number(rival->at("n").number(), 9),
+                                                        disturbed ? ", on a busy machine" : ""),
                                   .tone = ratio >= 1 ? Tone::plain : Tone::bad});
   }
 }
@@ -162,20 +163,21 @@ Section section_of(const Result& result) {
   Section section;
   section.title = "Speed and memory: " + join(formulas, ", ");
   section.from = result.given;
-  const double threads = file.number_or("threads", NAN), busy = file.number_or("busy_cores", NAN);
+  const double threads = file.number_or("threads", 0), busy = file.number_or("busy_cores", NAN);
   section.body.paragraph(
-      fmt::format("Batch {}, {} heads on {} key heads, width {}, {}, {} threads, torch {}. A product of 2048 "
+      fmt::format("Batch {}, {} heads on {} key heads, width {}, {}, {}, torch {}. A product of 2048 "
                   "× 2048 float matrices "
                   "runs here at {:.0f} GF/s.",
                   short_number(file.number_or("batch", NAN)), short_number(file.number_or("heads", NAN)),
                   short_number(file.number_or("kv_heads", NAN)), short_number(file.number_or("width", NAN)),
-                  file.text_or("dtype", "?"), short_number(threads), file.text_or("torch", "?"),
-                  file.number_or("sgemm_gigaflops", NAN)));
-  if (busy < 0.9 * threads)
+                  file.text_or("dtype", "?"), plural(std::lround(threads), "thread"),
+                  file.text_or("torch", "?"), file.number_or("sgemm_gigaflops", NAN)));
+  const bool disturbed = busy < 0.9 * threads;
+  if (disturbed)
     section.body.banner(Tone::bad, "Do not trust these times",
-                        fmt::format("{} threads had {:.1f} cores: something else kept the machine busy.",
-                                    short_number(threads), busy));
-  add_highlights(section, scenes);
+                        fmt::format("{} had {:.1f} cores: something else kept the machine busy.",
+                                    plural(std::lround(threads), "thread"), busy));
+  add_highlights(section, scenes, disturbed);
   add_charts(section.body, scenes);
   add_rows(section.body, scenes);
   add_skipped(section.body, scenes);

@@ -150,8 +150,9 @@ Section section_of(const Result& result) {
   const std::string attention = candidate.text_or("attention", "");
   Section section;
   section.title =
-      fmt::format("Certificate: {} beside {}", attention.empty() ? candidate.at("name").text() : attention,
-                  baseline.at("name").text());
+      fmt::format("Certificate: {} beside {}",
+                  attention.empty() ? name_of_model(candidate.at("name").text()) : name_of_model(attention),
+                  name_of_model(baseline.at("name").text()));
   section.from = result.given;
   std::string verdict = file.at("verdict").text();
   if (!verdict.empty() && verdict.front() >= 'a' && verdict.front() <= 'z')

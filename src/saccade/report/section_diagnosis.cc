@@ -16,13 +16,13 @@ std::vector<Section> diagnosis_sections(std::span<const Result> results) {
     const Field file = field_of(result);
     const std::string model = file.text_or("model", "a model"), attention = file.text_or("attention", "");
     Section section;
-    section.title = "Diagnosis: " + model + (attention.empty() ? "" : " with " + attention);
+    section.title = "Diagnosis: " + name_with_attention(model, attention);
     section.from = result.given;
     section.body.paragraph(fmt::format(
         "It read {} windows of {} tokens of {}; its loss there is {}.",
         short_number(file.number_or("batch", NAN), 9), short_number(file.number_or("tokens", NAN), 9),
         file.text_or("data", "a text"), short_number(file.number_or("loss", NAN))));
-    const std::vector<NamedDiagnosis> found{{attention.empty() ? model : attention, file}};
+    const std::vector<NamedDiagnosis> found{{name_with_attention(model, attention), file}};
     add_ranks(section.body, found);
     add_gradients(section.body, found);
     add_heads(section.body, found);

@@ -135,7 +135,7 @@ Section section_of(const Result& result) {
   const Field file = field_of(result);
   const std::vector<Field> evaluations = file.at("evaluations").items();
   Section section;
-  section.title = "Evaluation: " + file.text_or("model", "a model");
+  section.title = "Evaluation: " + name_of_model(file.text_or("model", "a model"));
   section.from = result.given;
   add_figures(section.body, evaluations, "perplexity", "");
   add_figures(section.body, evaluations, "masked", "masked tokens");
@@ -145,7 +145,7 @@ Section section_of(const Result& result) {
   add_retrieval(section.body, evaluations);
   if (!evaluations.empty())
     if (const std::optional<Field> perplexity = evaluations.front().find("perplexity")) {
-      std::string detail = file.text_or("model", "");
+      std::string detail = name_of_model(file.text_or("model", ""));
       if (evaluations.size() > 1 && evaluations.back().find("perplexity"))
         detail += fmt::format(
             "; {} with {}",

@@ -10,8 +10,7 @@ namespace saccade {
 namespace {
 
 std::string title_of(const Field& model) {
-  const std::string name = model.text_or("model", "a model"), attention = model.text_or("attention", "");
-  return attention.empty() ? name : name + " with " + attention;
+  return name_with_attention(model.text_or("model", "a model"), model.text_or("attention", ""));
 }
 
 // How many bytes two texts have in common at their beginning, without a part of a character.

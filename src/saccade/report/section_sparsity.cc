@@ -133,8 +133,8 @@ Section distillation_section(const Result& result) {
   const std::optional<Field> described = file.find("notes");
   const Field notes = described ? *described : file;  // sparse.json, or what --json printed
   Section section;
-  section.title =
-      fmt::format("Sparse attention for {}", file.text_or("base", file.text_or("model", "a model")));
+  section.title = fmt::format("Sparse attention for {}",
+                              name_of_model(file.text_or("base", file.text_or("model", "a model"))));
   section.from = result.given;
   const Field held_out = notes.at("held_out");
   const bool found = held_out.at("found").flag(), saves = held_out.flag_or("saves", found);
@@ -174,7 +174,7 @@ Section distillation_section(const Result& result) {
 Section imitation_section(const Result& result) {
   const Field file = field_of(result);
   Section section;
-  section.title = fmt::format("Imitation: {} with {}", file.text_or("model", "a model"),
+  section.title = fmt::format("Imitation: {} with {}", name_of_model(file.text_or("model", "a model")),
                               file.text_or("attention", "another attention"));
   section.from = result.given;
   Series learned{.name = "learned from"}, held_out{.name = "held out"};

@@ -53,10 +53,11 @@ PageRow row_of(const RunGroup& group, const RunFiles& run) {
 void add_environment(Fragment& body, const RunFiles& run) {
   if (!run.environment) return;
   const Field field(*run.environment, (run.folder / "environment.json").string());
-  body.note(fmt::format("Measured on {}, {} threads, {} kernels, torch {}, from {} on.",
+  body.note(fmt::format("Measured on {}, {}, {} kernels, torch {}, from {} on.",
                         field.text_or("processor", "an unknown processor"),
-                        short_number(field.number_or("threads", NAN)), field.text_or("kernels", "unknown"),
-                        field.text_or("torch", "unknown"), field.text_or("started", "an unknown time")));
+                        plural(std::lround(field.number_or("threads", 0)), "thread"),
+                        field.text_or("kernels", "unknown"), field.text_or("torch", "unknown"),
+                        field.text_or("started", "an unknown time")));
 }
 
 }  // namespace

@@ -56,6 +56,11 @@ bool has_members(const Json& json, std::initializer_list<const char*> names);
 /// The content of a result, which names its file.
 Field field_of(const Result& result);
 
+/// A model or a formula as people call it: of a path the last part that says something.
+std::string name_of_model(const std::string& path);
+/// "smollm2 with prior", where the attention adds something to the name.
+std::string name_with_attention(const std::string& model, const std::string& attention);
+
 /// For tables: so many digits behind the point, or significant ones, and "-" for what is not known.
 std::string fixed(double value, int digits);
 std::string short_number(double value, int digits = 4);

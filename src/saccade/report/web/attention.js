@@ -30,7 +30,7 @@
     const keys = capture.tokens.slice(0, map.columns);
     return {
       title: "Attention of layer " + map.layer + ", head " + map.head, values: unpacked(map), rows: map.rows, columns: map.columns, first_row: map.first_row,
-      signed: map.signed, scale, value_label: "weight", x_label: "key", y_label: "query", largest_cell: 28,
+      signed: map.signed, low: map.signed ? undefined : 0, scale, value_label: "weight", x_label: "key", y_label: "query", largest_cell: 28,
       row_names: queries.map(bare), column_names: keys.map(bare),
       describe: (row, column) => "query " + (row + map.first_row) + " " + visible(queries[row]) + " looks at key " + column + " " + visible(keys[column]),
     };

@@ -68,7 +68,8 @@
     const canvas = make("div", { class: "canvas", tabindex: "0", role: "img" });
     const legend = make("ul", { class: "legend" });
     const readout = make("p", { class: "readout", "aria-live": "polite" });
-    const root = make("div", { class: "chart" }, controls, yName, canvas, xName, legend, readout);
+    const top = make("div", { class: "chart-top" }, controls, readout);
+    const root = make("div", { class: "chart" }, top, yName, canvas, xName, legend);
     element.append(root);
     let numbers = null;
 
@@ -166,7 +167,7 @@
 
     function ticksOf(scale, unit) {
       return function (u, axis, low, high) {
-        const most = Math.max(2, Math.floor((scale === "x" ? u.bbox.width / 64 : u.bbox.height / 30) / devicePixelRatio));
+        const most = Math.max(2, Math.floor((scale === "x" ? u.bbox.width / 60 : u.bbox.height / 30) / devicePixelRatio));
         if (scale === "x" && (spec.x_ticks?.length || spec.x_names)) {
           let ticks = (spec.x_ticks?.length ? spec.x_ticks : spec.x_names.map((_, index) => index)).filter((tick) => tick >= low * (1 - 1e-9) && tick <= high * (1 + 1e-9));
           const longest = spec.x_names ? Math.max(...spec.x_names.map((name) => name.length)) * 7 : 44;
@@ -181,7 +182,7 @@
         }
         const log = scale === "x" ? logX : logY;
         if (log) {
-          const ticks = saccade.logTicks(low, high, most);
+          const ticks = saccade.logTicks(low, high, most, unit);
           return ticks.length > 1 ? ticks : saccade.niceTicks(low, high, most);
         }
         const factor = unit === "share" ? 100 : 1;
@@ -229,7 +230,7 @@
       });
       plot?.destroy();
       plot = new uPlot({
-        width: known, height: spec.height ?? (known < 500 ? 240 : 310), padding: [10, 12, 0, 0],
+        width: known, height: spec.height ?? (known < 560 ? 250 : 310), padding: [10, 12, 0, 0],
         legend: { show: false },
         cursor: { drag: { x: true, y: true, uni: 24 }, dataIdx: nearest, focus: { prox: -1 }, points: { size: 7 } },
         scales: { x: { time: false, distr: logX ? 3 : 1, range: rangeOf("x") }, y: { distr: logY ? 3 : 1, range: rangeOf("y") } },

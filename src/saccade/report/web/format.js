@@ -3,7 +3,7 @@
 //   saccade.format(0.00123, "seconds")     "1.23 ms"; units are number, bytes, seconds and share
 //   saccade.formatExact(0.1234567)         with all digits that mean something, for read-outs
 //   saccade.niceTicks(low, high, most)     where to label an axis: 1, 2 or 5 times a power of ten apart
-//   saccade.logTicks(low, high, most)      where to label a logarithmic axis
+//   saccade.logTicks(low, high, most, unit)    where to label a logarithmic axis; bytes at powers of two
 (function (saccade) {
   "use strict";
   const STEPS = {
@@ -58,22 +58,28 @@
     return ticks;
   };
 
-  saccade.logTicks = function (low, high, most) {
+  saccade.logTicks = function (low, high, most, unit = "number") {
     if (!(low > 0) || !(high > low)) return [low];
-    const choose = (factors) => {
+    const base = unit === "bytes" ? 2 : 10, log = (value) => Math.log(value) / Math.log(base);
+    const within = (tick) => tick >= low * (1 - 1e-9) && tick <= high * (1 + 1e-9);
+    // Labels of neighbours must not touch, and those of a logarithmic axis are unevenly far apart.
+    const least = (0.75 * Math.log(high / low)) / most;
+    const apart = (ticks) => ticks.every((tick, index) => index === 0 || Math.log(tick / ticks[index - 1]) >= least);
+    const choose = (factors, stride) => {
       const ticks = [];
-      for (let power = Math.floor(Math.log10(low)); power <= Math.ceil(Math.log10(high)); ++power)
-        for (const factor of factors) {
-          const tick = Number((factor * 10 ** power).toPrecision(3));
-          if (tick >= low * (1 - 1e-9) && tick <= high * (1 + 1e-9)) ticks.push(tick);
-        }
-      return ticks;
+      for (let power = Math.floor(log(low)); power <= Math.ceil(log(high)); ++power)
+        if (power % stride === 0)
+          for (const factor of factors) ticks.push(Number((factor * base ** power).toPrecision(15)));
+      return ticks.filter(within);
     };
-    for (const factors of [[1, 2, 3, 4, 5, 6, 7, 8, 9], [1, 2, 5], [1, 3], [1]]) {
-      const ticks = choose(factors);
-      if (ticks.length <= most) return ticks;
+    if (base === 10)
+      for (const factors of [[1, 2, 3, 4, 5, 6, 7, 8, 9], [1, 2, 5], [1, 3]]) {
+        const ticks = choose(factors, 1);
+        if (apart(ticks)) return ticks;
+      }
+    for (let stride = 1; ; ++stride) {
+      const ticks = choose([1], stride);
+      if (apart(ticks)) return ticks;
     }
-    const powers = choose([1]), stride = Math.ceil(powers.length / most);
-    return powers.filter((_, index) => index % stride === 0);
   };
 })((globalThis.saccade ??= {}));

@@ -55,7 +55,7 @@
       const most = Math.max(Math.abs(spec.low ?? low), Math.abs(spec.high ?? high)) || 1;
       return [-most, most];
     }
-    low = spec.low ?? Math.min(low, spec.from_data ? low : 0);
+    low = spec.low ?? low;
     high = spec.high ?? high;
     return high > low ? [low, high] : [low, low + 1];
   }
@@ -167,9 +167,9 @@
       const step = { x: box.width / view.columns, y: box.height / view.rows };
       context.textAlign = "right";
       context.textBaseline = "middle";
-      const rows = layout.named ? Array.from({ length: view.rows }, (_, index) => view.top + index) : ticks(view.top, view.rows, box.height / 34);
+      const rows = layout.named ? Array.from({ length: view.rows }, (_, index) => view.top + index) : ticks(view.top, view.rows, box.height / 20);
       for (const row of rows) context.fillText(cut(layout.named ? rowName(row) : String(row + (spec.first_row ?? 0)), 14), box.left - 6, box.top + (row - view.top + 0.5) * step.y);
-      const columns = layout.upright ? Array.from({ length: view.columns }, (_, index) => view.left + index) : ticks(view.left, view.columns, box.width / 52);
+      const columns = layout.upright ? Array.from({ length: view.columns }, (_, index) => view.left + index) : ticks(view.left, view.columns, box.width / (10 + 7.2 * String(spec.columns).length));
       for (const column of columns) {
         const x = box.left + (column - view.left + 0.5) * step.x, y = box.top + box.height + 6;
         if (layout.flat) {
@@ -193,7 +193,7 @@
 
     const ticks = (from, count, most) => {
       const step = saccade.niceTicks(0, count, Math.max(1, Math.floor(most)));
-      const distance = Math.max(1, Math.round((step[1] ?? count) - step[0]));
+      const distance = Math.max(1, Math.round(step.length > 1 ? step[1] - step[0] : count));
       return Array.from({ length: Math.ceil(count / distance) + 1 }, (_, index) => (Math.ceil(from / distance) + index) * distance).filter((at) => at >= from && at < from + count);
     };
 
