@@ -11,49 +11,50 @@
 
 namespace saccade {
 
+/// What decoding needs of earlier tokens, in one layer. `Attention::make_cache` makes one that fits.
 class KvCache {
  public:
-  // `ring`: only so many last keys are ever looked at, and older ones may be dropped.
+  /// `ring`: only so many last keys are ever looked at, and older ones may be dropped.
   explicit KvCache(std::optional<int64_t> ring = {}) : ring_(ring) {}
-  // A copy goes its own way: it shares no buffer.
+  /// A copy goes its own way: it shares no buffer.
   KvCache(const KvCache& other);
   KvCache& operator=(const KvCache& other) { return *this = KvCache(other); }
   KvCache(KvCache&&) = default;
   KvCache& operator=(KvCache&&) = default;
 
-  // Tokens seen so far: the position of the next one.
+  /// Tokens seen so far: the position of the next one.
   int64_t length() const { return length_; }
-  // The position of the oldest token that is still held.
+  /// The position of the oldest token that is still held.
   int64_t first() const { return first_; }
   std::optional<int64_t> ring() const { return ring_; }
-  // Sequences in the batch; 0 before the first token.
+  /// Sequences in the batch; 0 before the first token.
   int64_t batch() const { return length_ == 0 ? 0 : tracks_.begin()->second.size(0); }
-  // The bytes of all tokens that are held, and of the buffers that hold them.
+  /// The bytes of all tokens that are held, and of the buffers that hold them.
   int64_t bytes_held() const;
   int64_t bytes_allocated() const;
 
-  // Forgets everything: the next sequence may have another batch size and dtype.
+  /// Forgets everything: the next sequence may have another batch size and dtype.
   void reset();
-  // Forgets the tokens from position `length` on, for example after rejected guesses.
+  /// Forgets the tokens from position `length` on, for example after rejected guesses.
   void crop(int64_t length);
-  // Makes sequence b of the batch a copy of sequence indices[b]: beams that survive. The batch may grow or
-  // shrink.
+  /// Makes sequence b of the batch a copy of sequence indices[b]: beams that survive. The batch may grow or
+  /// shrink.
   void reorder(const at::Tensor& indices);
 
   // --- for Attention: one step makes room, appends to every track, then advances. What a step has appended
   // counts only once it advances: a step that fails leaves nothing behind.
 
-  // Makes room for `count` new tokens, dropping what the ring allows.
+  /// Makes room for `count` new tokens, dropping what the ring allows.
   void make_room(int64_t count);
-  // Begins a track late, with values for the tokens that are held already.
+  /// Begins a track late, with values for the tokens that are held already.
   void begin(const std::string& track, const at::Tensor& held);
-  // Puts the new tokens' values, [batch, heads or 1, count, width], behind the held ones and returns all of
-  // them.
+  /// Puts the new tokens' values, [batch, heads or 1, count, width], behind the held ones and returns all of
+  /// them.
   at::Tensor append(const std::string& track, const at::Tensor& values);
-  // The last held value of a track, [batch, heads or 1, 1, width]; undefined before the first token.
+  /// The last held value of a track, [batch, heads or 1, 1, width]; undefined before the first token.
   at::Tensor last(const std::string& track) const;
   bool has(const std::string& track) const { return tracks_.contains(track); }
-  // Counts the appended tokens as seen.
+  /// Counts the appended tokens as seen.
   void advance(int64_t count) { length_ += count; }
 
  private:

@@ -25,19 +25,21 @@
 
 namespace saccade {
 
+/// The options of torch's class, and a formula.
 struct MultiheadAttentionOptions {
   int64_t embed_dim = 0;
   int64_t num_heads = 0;
-  double dropout = 0;  // of the weights, in training
+  double dropout = 0;  ///< of the weights, in training
   bool bias = true;
-  bool add_bias_kv = false;    // one more key and value, which are learned
-  bool add_zero_attn = false;  // one more key and value, which are 0
-  int64_t kdim = 0;            // width of the key; 0: embed_dim
-  int64_t vdim = 0;            // width of the value; 0: embed_dim
-  bool batch_first = false;    // [batch, tokens, width] instead of [tokens, batch, width]
+  bool add_bias_kv = false;    ///< one more key and value, which are learned
+  bool add_zero_attn = false;  ///< one more key and value, which are 0
+  int64_t kdim = 0;            ///< width of the key; 0: embed_dim
+  int64_t vdim = 0;            ///< width of the value; 0: embed_dim
+  bool batch_first = false;    ///< [batch, tokens, width] instead of [tokens, batch, width]
   Formula formula = Formula::parse("weights = softmax(s)", {.name = "full"});
 };
 
+/// torch::nn::MultiheadAttention with a formula; `MultiheadAttention` is its holder.
 class MultiheadAttentionImpl : public torch::nn::Cloneable<MultiheadAttentionImpl> {
  public:
   using Inputs = std::map<std::string, at::Tensor>;
@@ -46,15 +48,15 @@ class MultiheadAttentionImpl : public torch::nn::Cloneable<MultiheadAttentionImp
   MultiheadAttentionImpl(int64_t embed_dim, int64_t num_heads)
       : MultiheadAttentionImpl(MultiheadAttentionOptions{.embed_dim = embed_dim, .num_heads = num_heads}) {}
 
-  // query [queries, batch, embed_dim], key [keys, batch, kdim], value [keys, batch, vdim], or all three
-  // without batch. Gives the output, of the query's shape, and the weights: [batch, queries, keys], or
-  // [batch, heads, queries, keys] when they are not averaged, or an undefined tensor when they are not
-  // needed. In training they are the weights after dropout.
-  //
-  // key_padding_mask [batch, keys] and attn_mask [queries, keys] or [batch * heads, queries, keys] either are
-  // Boolean, true for what must not be seen, or are added to the formula's s (and its further streams), where
-  // -inf hides. `inputs` are the formula's own, by name. A formula that is computed from the layer's input
-  // gets `query` as x, and `key` as that of the keys when it is another tensor.
+  /// query [queries, batch, embed_dim], key [keys, batch, kdim], value [keys, batch, vdim], or all three
+  /// without batch. Gives the output, of the query's shape, and the weights: [batch, queries, keys], or
+  /// [batch, heads, queries, keys] when they are not averaged, or an undefined tensor when they are not
+  /// needed. In training they are the weights after dropout.
+  ///
+  /// key_padding_mask [batch, keys] and attn_mask [queries, keys] or [batch * heads, queries, keys] either
+  /// are Boolean, true for what must not be seen, or are added to the formula's s (and its further streams),
+  /// where -inf hides. `inputs` are the formula's own, by name. A formula that is computed from the layer's
+  /// input gets `query` as x, and `key` as that of the keys when it is another tensor.
   std::tuple<at::Tensor, at::Tensor> forward(const at::Tensor& query, const at::Tensor& key,
                                              const at::Tensor& value, const at::Tensor& key_padding_mask = {},
                                              bool need_weights = true, const at::Tensor& attn_mask = {},
@@ -66,10 +68,10 @@ class MultiheadAttentionImpl : public torch::nn::Cloneable<MultiheadAttentionImp
       const std::optional<torch::Device>& device = std::nullopt) const override;
 
   MultiheadAttentionOptions options;
-  // Undefined where the options do not ask for them. Either in_proj_weight or the three others.
+  /// Undefined where the options do not ask for them. Either in_proj_weight or the three others.
   at::Tensor in_proj_weight, q_proj_weight, k_proj_weight, v_proj_weight, in_proj_bias, bias_k, bias_v;
   torch::nn::Linear out_proj{nullptr};
-  Attention attention{nullptr};  // what the formula learns; registered only if that is anything
+  Attention attention{nullptr};  ///< what the formula learns; registered only if that is anything
 
  protected:
   FORWARD_HAS_DEFAULT_ARGS({3, torch::nn::AnyValue(at::Tensor())}, {4, torch::nn::AnyValue(true)},
