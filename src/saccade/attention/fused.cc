@@ -1,7 +1,6 @@
 // Gathers a call into the operator's arguments.
 #include "saccade/attention/fused.h"
 
-#include "saccade/attention/operators.h"
 #include "saccade/base/error.h"
 
 namespace saccade {
@@ -16,9 +15,9 @@ std::string fused_obstacle(const PairInputs& inputs, bool need_weights) {
   return "";
 }
 
-AttentionResult fused_attention(const Formula& formula, const PairInputs& inputs) {
+OperatorInputs fused_operands(const Formula& formula, std::string text, const PairInputs& inputs) {
   const Plan& plan = formula.plan();
-  OperatorInputs operands{.formula = formula.resolved(),
+  OperatorInputs operands{.formula = std::move(text),
                           .queries = {inputs.queries[0]},
                           .keys = {inputs.keys[0]},
                           .value = inputs.value,
@@ -43,10 +42,15 @@ AttentionResult fused_attention(const Formula& formula, const PairInputs& inputs
     operands.query_tile = inputs.lists->query_tile;
     operands.key_tile = inputs.lists->key_tile;
   }
-  const auto [output, log_sums] = call_attention_operator(operands);
+  return operands;
+}
+
+AttentionResult fused_attention(const Formula& formula, const PairInputs& inputs) {
+  const OperatorResults results =
+      call_attention_operator(fused_operands(formula, formula.resolved(), inputs));
   AttentionResult result;
-  result.output = output;
-  for (const Tensor& norm : log_sums.unbind(0)) result.log_sums.push_back(norm);
+  result.output = results.output;
+  for (const Tensor& norm : results.log_sums.unbind(0)) result.log_sums.push_back(norm);
   return result;
 }
 

@@ -240,7 +240,9 @@ class Evaluation {
 // Formulas count in floating point. An integer that it cannot hold would become its neighbour, and two
 // documents one.
 void check_exact(const TableInfo& table, const Tensor& tensor, at::ScalarType dtype) {
-  if (table.type != Type::integer || tensor.numel() == 0) return;
+  // A tensor without numbers, as tracing uses, has none to look at.
+  const bool traced = tensor.is_meta() || tensor.key_set().has(c10::DispatchKey::Python);
+  if (table.type != Type::integer || traced || tensor.numel() == 0) return;
   const int64_t most = int64_t{1} << (dtype == torch::kDouble ? 53 : 24);
   const auto [low, high] = torch::aminmax(tensor);
   for (const int64_t value : {low.item<int64_t>(), high.item<int64_t>()})
@@ -260,7 +262,9 @@ at::Tensor canonical_table(const TableInfo& table, const at::Tensor& tensor, con
   const auto rank = static_cast<int64_t>(dimensions.size());
   std::vector<std::string> names;
   for (const Dimension& dimension : dimensions) names.push_back(to_string(dimension));
-  if (tensor.dim() == rank + 1 && !table.has(Kind::batch))
+  // Only what belongs to tokens may differ between sequences without saying so: all else is computed once for
+  // a batch.
+  if (tensor.dim() == rank + 1 && !table.has(Kind::batch) && (table.implied() & kReadsBatch))
     dimensions.insert(dimensions.begin(), Dimension{Kind::batch});
   require(tensor.dim() == static_cast<int64_t>(dimensions.size()),
           "attention: '{}' has {} of shape {}; expected [{}]", table.name, plural(tensor.dim(), "dimension"),
