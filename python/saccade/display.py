@@ -34,7 +34,7 @@ def formula_html(formula: Formula) -> str:
 
 def module_html(module: Attention) -> str:
     rows = [[f"<code>{escape(name)}</code>", escape(str(list(value.shape))), f"{float(value.min()):.4g}", f"{float(value.max()):.4g}"]
-            for name, value in module.learned().items()]
+            for name, value in ((name, parameter.detach()) for name, parameter in module.learned().items())]
     learned = table(["learned", "shape", "least", "most"], rows) if rows else "<div>It learns nothing.</div>"
     return f"<div>{formula_html(module.formula)}{learned}</div>"
 
