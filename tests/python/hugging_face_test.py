@@ -42,7 +42,9 @@ DECODABLE = [name for name, formula in saccade.mechanisms().items() if formula.d
 def build(family, implementation="sdpa", seed=0):
     torch.manual_seed(seed)
     kind = AutoModelForMaskedLM if family == "bert" else AutoModelForCausalLM
-    return kind.from_config(CONFIGS[family](), attn_implementation=implementation)
+    config = CONFIGS[family]()
+    config.initializer_range = 0.2  # attention matters from the start
+    return kind.from_config(config, attn_implementation=implementation)
 
 
 def tokens(batch=2, length=TOKENS, seed=3):
@@ -152,6 +154,21 @@ class Families(unittest.TestCase):
         weights = model(tokens(), output_attentions=True).attentions
         self.assertEqual(len(weights), 2)
         torch.testing.assert_close(weights[0].sum(-1), torch.ones(2, 4, TOKENS))
+
+    def test_padding_in_front_takes_no_positions(self):
+        ids = tokens(1, 7)
+        padded = torch.cat((torch.zeros(1, 3, dtype=torch.long), ids), 1)
+        mask = (padded != 0).long()
+        places = (mask.cumsum(1) - 1).clamp(min=0)
+        for name in ("prior", "relu2", "diff", "mask = causal and (j < 2 or d < 2)"):
+            with self.subTest(name), torch.no_grad():
+                model = saccade.swap(build("llama"), name).eval()
+                expected = model(ids).logits
+                torch.testing.assert_close(model(padded, attention_mask=mask, position_ids=places).logits[:, 3:], expected, atol=2e-5, rtol=1e-4)
+                cache = DynamicCache(config=model.config)
+                model(padded[:, :8], attention_mask=mask[:, :8], position_ids=places[:, :8], past_key_values=cache)
+                last = model(padded[:, 8:], attention_mask=mask, position_ids=places[:, 8:], past_key_values=cache).logits
+                torch.testing.assert_close(last, expected[:, 5:], atol=2e-5, rtol=1e-4)
 
     def test_packed_sequences_do_not_see_each_other(self):
         model = build("llama", "saccade:prior").eval()
