@@ -306,8 +306,8 @@ class Mistakes(unittest.TestCase):
         self.refuses(ValueError, "attention: the formula 'document' has no input 'dco'; did you mean 'doc'", formula="document",
                      inputs={"doc": torch.zeros(7).long(), "dco": torch.zeros(7).long()})
         self.refuses(TypeError, "attention: 'doc' has dtype Float; expected an integer type", formula="document", inputs={"doc": torch.zeros(7)})
-        self.refuses(ValueError, r"attention: 'z' has 2 dimensions of shape \[2, 4\]; expected \[head\]", formula="input z[head]\nscore = z * s",
-                     inputs={"z": normal(2, 4, seed=1)})
+        self.refuses(ValueError, r"attention: 'z' is given for each of 2 sequences; the kernels need that to be declared, as 'z\[batch, ...\]'",
+                     formula="input z[head]\nscore = z * s", inputs={"z": normal(2, 4, seed=1)}, paths=("fused",))
         self.refuses(ValueError, "attention: the formula 'fox' is computed from the layer's input x, which this call does not give", formula="fox")
         self.refuses(ValueError, "attention: the learned weights 'F.project.weight' of shape 4 x 12 are not given", formula="fox",
                      x=normal(2, 7, 12, seed=1))

@@ -34,7 +34,16 @@ OperatorInputs fused_operands(const Formula& formula, std::string text, const Pa
       operands.queries.push_back(inputs.queries[index + 1]);
   }
   const auto dtype = inputs.queries[0].scalar_type() == torch::kDouble ? torch::kDouble : torch::kFloat;
-  for (const Tensor& table : inputs.tables) operands.tables.push_back(table.to(dtype));
+  for (size_t index = 0; index < inputs.tables.size(); ++index) {
+    const Tensor& table = inputs.tables[index];
+    const TableInfo& info = plan.tables[index];
+    // The kernels compute once for a batch what its declaration does not tie to a sequence.
+    require(table.size(0) == 1 || (info.implied() & kReadsBatch),
+            "attention: '{}' is given for each of {} sequences; the kernels need that to be declared, as "
+            "'{}[batch, ...]'",
+            info.name, table.size(0), info.name);
+    operands.tables.push_back(table.to(dtype));
+  }
   if (inputs.key_mask.defined()) operands.key_mask = inputs.key_mask;
   if (inputs.lists) {
     operands.list_starts = inputs.lists->starts;

@@ -262,9 +262,7 @@ at::Tensor canonical_table(const TableInfo& table, const at::Tensor& tensor, con
   const auto rank = static_cast<int64_t>(dimensions.size());
   std::vector<std::string> names;
   for (const Dimension& dimension : dimensions) names.push_back(to_string(dimension));
-  // Only what belongs to tokens may differ between sequences without saying so: all else is computed once for
-  // a batch.
-  if (tensor.dim() == rank + 1 && !table.has(Kind::batch) && (table.implied() & kReadsBatch))
+  if (tensor.dim() == rank + 1 && !table.has(Kind::batch))
     dimensions.insert(dimensions.begin(), Dimension{Kind::batch});
   require(tensor.dim() == static_cast<int64_t>(dimensions.size()),
           "attention: '{}' has {} of shape {}; expected [{}]", table.name, plural(tensor.dim(), "dimension"),
