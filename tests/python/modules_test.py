@@ -138,6 +138,29 @@ class Multihead(unittest.TestCase):
                     self.compare(torchs, ours, triple(options, batched=batched))
                 self.compare(torchs, ours, triple(options), key_padding_mask=padding_masks(KEYS)["bool"], attn_mask=attn_masks(QUERIES, KEYS)["bool"])
 
+    def test_the_cases_of_torchs_own_tests(self):
+        try:
+            from torch.testing._internal.common_modules import module_db
+        except ImportError as error:
+            self.skipTest(f"torch's tests need another package: {error}")
+        info = next(entry for entry in module_db if entry.name == "nn.MultiheadAttention")
+        cases = [case for training in (True, False)
+                 for case in info.module_inputs_func(info, device="cpu", dtype=torch.float64, requires_grad=True, training=training)]
+        self.assertGreater(len(cases), 100)
+        for number, case in enumerate(cases):
+            options = {**case.constructor_input.kwargs, "dtype": torch.float64}
+            with self.subTest(case=number, **options):
+                torchs = torch.nn.MultiheadAttention(*case.constructor_input.args, **options)
+                ours = saccade.nn.MultiheadAttention(*case.constructor_input.args, **options)
+                ours.load_state_dict(torchs.state_dict())
+                tensors = case.forward_input.args
+                self.compare(torchs, ours, tensors, **case.forward_input.kwargs)
+                weight = normal(*torchs(*tensors, **case.forward_input.kwargs)[0].shape, seed=12)
+                expected, found = (torch.autograd.grad((module(*tensors, **case.forward_input.kwargs)[0] * weight).sum(), tuple(module.parameters()))
+                                   for module in (torchs, ours))
+                for one, other in zip(found, expected):
+                    torch.testing.assert_close(one, other)
+
     def test_masks_and_weights(self):
         for appended in ({}, {"add_bias_kv": True, "add_zero_attn": True}):
             torchs, ours = both(**appended)
