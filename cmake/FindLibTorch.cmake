@@ -5,6 +5,16 @@
 
 set(LibTorch_MINIMUM 2.6)
 
+# pip builds in an environment of its own, where torch cannot be imported; the installed one is still where Python
+# keeps its packages.
+if(NOT TORCH_DIR AND SACCADE_OPERATORS_ONLY)
+  execute_process(COMMAND "${Python3_EXECUTABLE}" -c "import sysconfig; print(sysconfig.get_path('platlib'))"
+                  OUTPUT_VARIABLE packages OUTPUT_STRIP_TRAILING_WHITESPACE COMMAND_ERROR_IS_FATAL ANY)
+  if(NOT EXISTS "${packages}/torch")
+    message(FATAL_ERROR "there is no torch in ${packages}: install it first (pip install torch), or set TORCH_DIR")
+  endif()
+  set(TORCH_DIR "${packages}/torch")
+endif()
 if(NOT TORCH_DIR)
   message(FATAL_ERROR "TORCH_DIR is not set. Run scripts/setup and pass -DTORCH_DIR=$(cat .setup/torch_dir); "
                       "`make build` does both.")

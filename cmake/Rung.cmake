@@ -43,6 +43,9 @@ function(saccade_rung folder)
   target_compile_features(saccade_${folder} PUBLIC cxx_std_20)
   saccade_precompile(saccade_${folder} "${rung_PCH}")
 
+  if(SACCADE_OPERATORS_ONLY)
+    return()
+  endif()
   if(tests)
     set(test_pch "${rung_PCH}")
     if(NOT test_pch AND NOT "Saccade::openmp" IN_LIST rung_LINKS)  # compiled with other switches

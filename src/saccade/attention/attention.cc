@@ -24,6 +24,24 @@ bool reads_table(const HostNode& node, int table) {
 
 AttentionImpl::AttentionImpl(Formula formula, AttentionOptions options)
     : formula_(std::move(formula)), options_(options) {
+  check_options();
+  create_parameters(nullptr);
+  create_host_expressions(nullptr);
+}
+
+AttentionImpl::AttentionImpl(Formula formula, AttentionOptions options, const Learned& learned)
+    : formula_(std::move(formula)), options_(options) {
+  check_options();
+  create_parameters(&learned);
+  create_host_expressions(&learned);
+  std::vector<std::string> names;
+  for (const auto& item : named_parameters()) names.push_back(item.key());
+  for (const auto& [name, tensor] : learned)
+    require(std::ranges::find(names, name) != names.end(), "attention: the formula '{}' has no param '{}'{}",
+            formula_.name(), name, did_you_mean(name, names));
+}
+
+void AttentionImpl::check_options() {
   if (options_.kv_heads == 0) options_.kv_heads = options_.heads;
   require(options_.heads > 0 && options_.kv_heads > 0,
           "attention: it has {} heads and {} key heads; expected at least 1", options_.heads,
@@ -33,8 +51,6 @@ AttentionImpl::AttentionImpl(Formula formula, AttentionOptions options)
   require(options_.head_dim > 0, "attention: head_dim is {}; expected at least 1", options_.head_dim);
   require(options_.epsilon >= 0 && options_.epsilon < 1,
           "attention: epsilon is {}; expected 0 or more and less than 1", options_.epsilon);
-  create_parameters();
-  create_host_expressions();
 }
 
 AttentionImpl::AttentionImpl(Formula formula, const AttentionImpl& owner)
@@ -50,9 +66,14 @@ AttentionImpl::AttentionImpl(Formula formula, const AttentionImpl& owner)
   for (const auto& [name, host] : hosts_) register_module(name, host);
 }
 
-void AttentionImpl::create_parameters() {
+void AttentionImpl::create_parameters(const Learned* learned) {
   for (const TableInfo& table : formula_.plan().tables) {
     if (table.source != TableInfo::Source::param) continue;
+    if (learned && learned->contains(table.name)) {
+      // As it is: it may be the result of other tensors, which register_parameter would not leave alone.
+      parameters_.insert(table.name, learned->at(table.name));
+      continue;
+    }
     std::vector<int64_t> shape;
     int64_t head_place = -1;
     for (const Dimension& dimension : table.dimensions) {
@@ -76,11 +97,12 @@ void AttentionImpl::create_parameters() {
   }
 }
 
-void AttentionImpl::create_host_expressions() {
+void AttentionImpl::create_host_expressions(const Learned* learned) {
   const auto create = [&](const std::string& name, const HostPtr& host, int64_t heads) {
     hosts_.emplace(
         name, register_module(
-                  name, HostExpression(name, host, HostShape{heads, options_.head_dim, options_.model_dim})));
+                  name, HostExpression(name, host, HostShape{heads, options_.head_dim, options_.model_dim},
+                                       learned)));
   };
   for (const VectorInfo& vector : formula_.plan().vectors) {
     if (!vector.used) continue;
@@ -141,11 +163,16 @@ Tensor AttentionImpl::forward(const Tensor& query, const Tensor& key, const Tens
 
 AttentionResult AttentionImpl::run(const Tensor& query, const Tensor& key, const Tensor& value,
                                    const AttentionCall& call, KvCache* cache) {
-  check_call(query, key, value, call, cache);
-  const PairInputs inputs = prepare(query, key, value, call, cache);
+  const PairInputs inputs = checked_pairs(query, key, value, call, cache);
   AttentionResult result = attend(inputs, call.need_weights);
   if (selector_) selector_->finished(inputs, result);
   return result;
+}
+
+PairInputs AttentionImpl::checked_pairs(const Tensor& query, const Tensor& key, const Tensor& value,
+                                        const AttentionCall& call, KvCache* cache) {
+  check_call(query, key, value, call, cache);
+  return prepare(query, key, value, call, cache);
 }
 
 void AttentionImpl::check_call(const Tensor& query, const Tensor& key, const Tensor& value,
@@ -161,6 +188,13 @@ void AttentionImpl::check_call(const Tensor& query, const Tensor& key, const Ten
   require(call.dropout >= 0 && call.dropout < 1,
           "attention: dropout is {}; expected 0 or more and less than 1", call.dropout);
   const Plan& plan = formula_.plan();
+  require(
+      0 <= call.first_key && call.first_key <= call.offset,
+      "attention: the first key is at {}, the first query at {}; expected 0 or more, and no later than it",
+      call.first_key, call.offset);
+  require(call.first_key == 0 || !plan.keeps_running_sums(),
+          "attention: the formula '{}' sums along the tokens, but those before position {} are gone",
+          formula_.name(), call.first_key);
   std::vector<std::string> names;
   for (const TableInfo& table : plan.tables)
     if (table.source == TableInfo::Source::input) names.push_back(table.name);
@@ -240,7 +274,8 @@ std::vector<Tensor> AttentionImpl::tables_of_call(const Tensor& query, const Ten
   const auto dtype = compute_dtype(query);
   // Without a cache a token input covers queries and keys alike; with one it is given for the new tokens and
   // remembered.
-  const int64_t tokens = cache ? key.size(2) : std::max(key.size(2), call.offset + query.size(2));
+  const int64_t tokens =
+      cache ? key.size(2) : std::max(key.size(2), call.offset - call.first_key + query.size(2));
   const KnownSizes sizes{query.size(0), options_.heads, tokens, query.size(2), key.size(2)};
   // A table of pairs is not remembered: it covers all tokens, and of the queries the new ones.
   const int64_t all = cache ? cache->length() + key.size(2) : tokens;
@@ -297,7 +332,7 @@ PairInputs AttentionImpl::prepare(const Tensor& query, const Tensor& key, const 
   PairInputs inputs;
   inputs.offset = cache ? cache->length() : call.offset;
   if (cache) cache->make_room(key.size(2));
-  inputs.first_key = cache ? cache->first() : 0;
+  inputs.first_key = cache ? cache->first() : call.first_key;
   inputs.dropout = call.dropout;
   inputs.lists = call.lists;
   inputs.epsilon = options_.epsilon;
@@ -305,7 +340,7 @@ PairInputs AttentionImpl::prepare(const Tensor& query, const Tensor& key, const 
 
   const auto in_long = torch::TensorOptions().dtype(torch::kLong).device(query.device());
   const bool neighbours = plan.position_table() < 0;
-  const int64_t first_query = inputs.offset, first_key = cache ? inputs.offset : 0;
+  const int64_t first_query = inputs.offset, first_key = cache ? inputs.offset : call.first_key;
   // Made only when something is turned by them.
   Tensor query_positions, key_positions;
   if (!neighbours) {
@@ -343,8 +378,10 @@ PairInputs AttentionImpl::prepare(const Tensor& query, const Tensor& key, const 
     require(!from_start || !reads(*vector.host, HostOp::query),
             "attention: '{}' sums q along the tokens; queries that start at position {} need a cache",
             vector.name, inputs.offset);
-    const Tensor x = from_start ? layer_input(call, vector, 0, inputs.offset + query.size(2))
-                                : layer_input(call, vector, vector.for_keys ? 0 : call.offset, heads.size(2));
+    const Tensor x =
+        from_start
+            ? layer_input(call, vector, 0, inputs.offset + query.size(2))
+            : layer_input(call, vector, vector.for_keys ? 0 : call.offset - call.first_key, heads.size(2));
     Tensor computed =
         hosts_.at(vector.name)->forward({x, heads, inputs.tables, cache}).to(query.scalar_type());
     if (from_start) computed = computed.narrow(2, inputs.offset, query.size(2));

@@ -42,6 +42,7 @@ struct AttentionCall {
   std::map<std::string, at::Tensor> inputs;  ///< the formula's inputs by name
   at::Tensor key_mask;                       ///< [batch, keys], true for real keys, false for padding
   int64_t offset = 0;                        ///< position of the first query, when there is no cache
+  int64_t first_key = 0;  ///< position of the first key, when there is no cache and earlier keys are gone
   bool need_weights = false;
   double dropout = 0;             ///< of the weights
   std::optional<KeyLists> lists;  ///< look at these keys only
@@ -64,6 +65,8 @@ class AttentionImpl : public torch::nn::Module {
  public:
   /// Throws Error for heads that are not a multiple of the key heads, and other sizes that cannot be.
   AttentionImpl(Formula formula, AttentionOptions options);
+  /// For one call with values that someone else owns. A param that is not among them has its start value.
+  AttentionImpl(Formula formula, AttentionOptions options, const Learned& learned);
   /// Another formula over the learned values of `owner`, which both then share. It must learn the same
   /// things, as a formula does that was made from the owner's by adding a mask.
   AttentionImpl(Formula formula, const AttentionImpl& owner);
@@ -96,6 +99,10 @@ class AttentionImpl : public torch::nn::Module {
 
   // --- the two halves of a call, for whoever looks inside ---
 
+  /// The checks of a call and its first half.
+  PairInputs checked_pairs(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
+                           const AttentionCall& call, KvCache* cache = nullptr);
+
   /// Everything per token: host expressions, rotary embedding, cache. Virtual, like the next one, so that
   /// tests can plant faults.
   virtual PairInputs prepare(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
@@ -104,8 +111,9 @@ class AttentionImpl : public torch::nn::Module {
   virtual AttentionResult attend(const PairInputs& inputs, bool need_weights);
 
  private:
-  void create_parameters();
-  void create_host_expressions();
+  void check_options();
+  void create_parameters(const Learned* learned);
+  void create_host_expressions(const Learned* learned);
   void check_call(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
                   const AttentionCall& call, const KvCache* cache) const;
   at::Tensor layer_input(const AttentionCall& call, const VectorInfo& vector, int64_t first,

@@ -1,7 +1,6 @@
 // Gathers a call into the operator's arguments.
 #include "saccade/attention/fused.h"
 
-#include "saccade/attention/operators.h"
 #include "saccade/base/error.h"
 
 namespace saccade {
@@ -16,9 +15,9 @@ std::string fused_obstacle(const PairInputs& inputs, bool need_weights) {
   return "";
 }
 
-AttentionResult fused_attention(const Formula& formula, const PairInputs& inputs) {
+OperatorInputs fused_operands(const Formula& formula, std::string text, const PairInputs& inputs) {
   const Plan& plan = formula.plan();
-  OperatorInputs operands{.formula = formula.resolved(),
+  OperatorInputs operands{.formula = std::move(text),
                           .queries = {inputs.queries[0]},
                           .keys = {inputs.keys[0]},
                           .value = inputs.value,
@@ -35,7 +34,16 @@ AttentionResult fused_attention(const Formula& formula, const PairInputs& inputs
       operands.queries.push_back(inputs.queries[index + 1]);
   }
   const auto dtype = inputs.queries[0].scalar_type() == torch::kDouble ? torch::kDouble : torch::kFloat;
-  for (const Tensor& table : inputs.tables) operands.tables.push_back(table.to(dtype));
+  for (size_t index = 0; index < inputs.tables.size(); ++index) {
+    const Tensor& table = inputs.tables[index];
+    const TableInfo& info = plan.tables[index];
+    // The kernels compute once for a batch what its declaration does not tie to a sequence.
+    require(table.size(0) == 1 || (info.implied() & kReadsBatch),
+            "attention: '{}' is given for each of {} sequences; the kernels need that to be declared, as "
+            "'{}[batch, ...]'",
+            info.name, table.size(0), info.name);
+    operands.tables.push_back(table.to(dtype));
+  }
   if (inputs.key_mask.defined()) operands.key_mask = inputs.key_mask;
   if (inputs.lists) {
     operands.list_starts = inputs.lists->starts;
@@ -43,10 +51,15 @@ AttentionResult fused_attention(const Formula& formula, const PairInputs& inputs
     operands.query_tile = inputs.lists->query_tile;
     operands.key_tile = inputs.lists->key_tile;
   }
-  const auto [output, log_sums] = call_attention_operator(operands);
+  return operands;
+}
+
+AttentionResult fused_attention(const Formula& formula, const PairInputs& inputs) {
+  const OperatorResults results =
+      call_attention_operator(fused_operands(formula, formula.resolved(), inputs));
   AttentionResult result;
-  result.output = output;
-  for (const Tensor& norm : log_sums.unbind(0)) result.log_sums.push_back(norm);
+  result.output = results.output;
+  for (const Tensor& norm : results.log_sums.unbind(0)) result.log_sums.push_back(norm);
   return result;
 }
 

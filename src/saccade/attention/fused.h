@@ -3,6 +3,7 @@
 // saccade::attention_backward.
 #pragma once
 
+#include "saccade/attention/operators.h"
 #include "saccade/attention/reference.h"
 #include "saccade/formula/formula.h"
 
@@ -10,6 +11,9 @@ namespace saccade {
 
 // Why this call cannot take the fused path; empty when it can.
 std::string fused_obstacle(const PairInputs& inputs, bool need_weights);
+
+// The call as the operator takes it, with `text` for the formula, which must mean the same.
+OperatorInputs fused_operands(const Formula& formula, std::string text, const PairInputs& inputs);
 
 AttentionResult fused_attention(const Formula& formula, const PairInputs& inputs);
 

@@ -19,33 +19,56 @@ class WeightsImpl : public torch::nn::Module {
  public:
   WeightsImpl(std::vector<int64_t> shape, int64_t fan_in, int64_t biases) {
     const double bound = 1 / std::sqrt(static_cast<double>(fan_in));
-    weight = register_parameter("weight", torch::empty(shape).uniform_(-bound, bound));
-    if (biases > 0) bias = register_parameter("bias", torch::zeros({biases}));
+    register_parameter("weight", torch::empty(shape).uniform_(-bound, bound));
+    if (biases > 0) register_parameter("bias", torch::zeros({biases}));
   }
-  torch::Tensor weight, bias;
+  // Takes the tensors as they are: they may be results of other tensors, which a parameter may not.
+  WeightsImpl(const torch::Tensor& weight, const torch::Tensor& bias) {
+    parameters_.insert("weight", weight);
+    if (bias.defined()) parameters_.insert("bias", bias);
+  }
 };
+
+torch::Tensor learned_tensor(const Learned& learned, const std::string& name, at::IntArrayRef shape) {
+  const auto found = learned.find(name);
+  require(found != learned.end() && found->second.defined(),
+          "attention: the learned weights '{}' of shape {} are not given", name, fmt::join(shape, " x "));
+  require(found->second.sizes() == shape, "attention: '{}' has shape {}; expected [{}]", name,
+          shape_text(found->second), fmt::join(shape, ", "));
+  return found->second;
+}
 
 }  // namespace
 
-HostExpressionImpl::HostExpressionImpl(std::string name, HostPtr host, HostShape shape)
+HostExpressionImpl::HostExpressionImpl(std::string name, HostPtr host, HostShape shape,
+                                       const Learned* learned)
     : name_(std::move(name)), host_(std::move(host)), shape_(shape) {
-  create_weights(*host_);
+  create_weights(*host_, learned);
 }
 
-void HostExpressionImpl::create_weights(const HostNode& node) {
-  for (const HostPtr& argument : node.args) create_weights(*argument);
+void HostExpressionImpl::create_weights(const HostNode& node, const Learned* learned) {
+  for (const HostPtr& argument : node.args) create_weights(*argument, learned);
+  const auto create = [&](std::string_view word, const std::vector<int64_t>& shape, int64_t fan_in,
+                          int64_t biases) {
+    const std::string name = numbered(word, node.ordinal), path = name_ + "." + name;
+    if (!learned) {
+      register_module(name, std::make_shared<WeightsImpl>(shape, fan_in, biases));
+      return;
+    }
+    const torch::Tensor weight = learned_tensor(*learned, path + ".weight", shape);
+    const torch::Tensor bias =
+        biases > 0 ? learned_tensor(*learned, path + ".bias", {biases}) : torch::Tensor();
+    register_module(name, std::make_shared<WeightsImpl>(weight, bias));
+  };
   if (node.op == HostOp::project) {
     require(shape_.model_dim > 0, "attention: '{}' projects the layer's input x, so model_dim must be given",
             name_);
     const int64_t width = node.vector ? shape_.head_dim : 1;
-    register_module(numbered("project", node.ordinal),
-                    std::make_shared<WeightsImpl>(std::vector{shape_.heads * width, shape_.model_dim},
-                                                  shape_.model_dim, node.vector ? 0 : shape_.heads));
+    create("project", {shape_.heads * width, shape_.model_dim}, shape_.model_dim,
+           node.vector ? 0 : shape_.heads);
   }
   if (node.op == HostOp::linear)
-    register_module(numbered("linear", node.ordinal),
-                    std::make_shared<WeightsImpl>(std::vector{shape_.heads, shape_.head_dim, shape_.head_dim},
-                                                  shape_.head_dim, 0));
+    create("linear", {shape_.heads, shape_.head_dim, shape_.head_dim}, shape_.head_dim, 0);
 }
 
 at::Tensor HostExpressionImpl::forward(const HostInputs& inputs) { return evaluate(*host_, inputs); }

@@ -4,10 +4,16 @@
 
 #include <torch/nn/module.h>
 
+#include <map>
+#include <string>
+
 #include "saccade/attention/cache.h"
 #include "saccade/formula/host.h"
 
 namespace saccade {
+
+// What a formula has learned, by the names that a module gives its parameters: "alpha", "F.project.weight".
+using Learned = std::map<std::string, at::Tensor>;
 
 struct HostShape {
   int64_t heads = 1;  // of the result
@@ -27,13 +33,14 @@ struct HostInputs {
 // and so on for further ones.
 class HostExpressionImpl : public torch::nn::Module {
  public:
-  HostExpressionImpl(std::string name, HostPtr host, HostShape shape);
+  // `learned`: the weights, for whoever keeps them elsewhere; null: new ones are drawn.
+  HostExpressionImpl(std::string name, HostPtr host, HostShape shape, const Learned* learned = nullptr);
 
   // [batch, heads, tokens, head_dim] for a vector, [batch, heads, tokens, 1] for a token.
   at::Tensor forward(const HostInputs& inputs);
 
  private:
-  void create_weights(const HostNode& node);
+  void create_weights(const HostNode& node, const Learned* learned);
   at::Tensor evaluate(const HostNode& node, const HostInputs& inputs);
   at::Tensor project(const HostNode& node, const HostInputs& inputs);
   at::Tensor running_sum(const HostNode& node, const at::Tensor& values, const HostInputs& inputs);

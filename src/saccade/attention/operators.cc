@@ -20,25 +20,10 @@ namespace {
 using at::Tensor;
 using kernels::Array;
 
-struct Results {
-  Tensor output, log_sums, partials;
-};
-
-// The results' memory; also what the operator says of its shapes without computing anything.
-Results make_results(const Arguments& a, bool training) {
-  const auto formula = compiled(a.formula);
-  check_kinds(formula->formula.plan(), a);
-  const kernels::KernelPlan& plan = formula->without_key_mask;
-  const Tensor& query = a.queries[0];
-  const auto options = query.options().dtype(compute_dtype(query));
-  const c10::SymInt batch = query.sym_size(0), heads = query.sym_size(1), length = query.sym_size(2),
-                    width = a.value.sym_size(3);
-  const auto terms = static_cast<int64_t>(plan.terms.size());
-  // In memory the heads of a token lie side by side, as the projection that follows reads them.
-  return {at::empty_symint({batch, length, heads, width}, query.options()).transpose(1, 2),
-          at::empty_symint({plan.norms(), batch, heads, length}, options),
-          at::empty_symint({training && plan.needs_partials() ? terms : 0, batch, heads, length, width},
-                           options)};
+// What the operator says of its shapes without computing anything.
+OperatorResults make_results(const Arguments& a, bool training) {
+  check_kinds(compiled(a.formula)->formula.plan(), a);
+  return empty_results(a.formula, a.queries[0], a.value, training);
 }
 
 std::tuple<Tensor, Tensor, Tensor> attention_meta(c10::string_view formula, at::TensorList queries,
@@ -50,7 +35,7 @@ std::tuple<Tensor, Tensor, Tensor> attention_meta(c10::string_view formula, at::
                                                   double epsilon, bool skip, bool gather, bool training) {
   const Arguments a{formula, queries,   keys,       value,    tables,  key_mask, list_starts, list_keys,
                     offset,  first_key, query_tile, key_tile, epsilon, skip,     gather};
-  Results results = make_results(a, training);
+  OperatorResults results = make_results(a, training);
   return {results.output, results.log_sums, results.partials};
 }
 
@@ -64,7 +49,7 @@ std::tuple<Tensor, Tensor, Tensor> attention_cpu(c10::string_view formula, at::T
   const Arguments a{formula, queries,   keys,       value,    tables,  key_mask, list_starts, list_keys,
                     offset,  first_key, query_tile, key_tile, epsilon, skip,     gather};
   const RawCall call = raw_call(a);
-  Results results = make_results(a, training);
+  OperatorResults results = make_results(a, training);
   const kernels::ForwardOutputs outputs{array_of(results.output), results.log_sums.data_ptr(),
                                         results.partials.numel() > 0 ? results.partials.data_ptr() : nullptr};
   const kernels::ForwardOptions options{skip, epsilon};
@@ -339,12 +324,36 @@ TORCH_LIBRARY_IMPL(saccade, Autograd, library) {
 
 }  // namespace
 
-std::tuple<Tensor, Tensor> call_attention_operator(const OperatorInputs& inputs) {
+OperatorResults empty_results(std::string_view formula, const Tensor& query, const Tensor& value,
+                              bool training) {
+  const kernels::KernelPlan& plan = compiled(formula)->without_key_mask;
+  const auto options = query.options().dtype(compute_dtype(query));
+  const c10::SymInt batch = query.sym_size(0), heads = query.sym_size(1), length = query.sym_size(2),
+                    width = value.sym_size(3);
+  const auto terms = static_cast<int64_t>(plan.terms.size());
+  // In memory the heads of a token lie side by side, as the projection that follows reads them.
+  return {at::empty_symint({batch, length, heads, width}, query.options()).transpose(1, 2),
+          at::empty_symint({plan.norms(), batch, heads, length}, options),
+          at::empty_symint({training && plan.needs_partials() ? terms : 0, batch, heads, length, width},
+                           options)};
+}
+
+OperatorResults call_attention_operator(const OperatorInputs& inputs) {
   auto [output, log_sums, partials] = forward_operator().call(
       inputs.formula, inputs.queries, inputs.keys, inputs.value, inputs.tables, inputs.key_mask,
       inputs.list_starts, inputs.list_keys, inputs.offset, inputs.first_key, inputs.query_tile,
-      inputs.key_tile, inputs.epsilon, inputs.skip, inputs.gather, /*training=*/false);
-  return {output, log_sums};
+      inputs.key_tile, inputs.epsilon, inputs.skip, inputs.gather, inputs.training);
+  return {output, log_sums, partials};
+}
+
+std::vector<Tensor> call_backward_operator(const OperatorInputs& inputs, const OperatorResults& results,
+                                           const Tensor& output_gradient,
+                                           const OptionalTensor& log_sum_gradient, at::IntArrayRef wanted) {
+  return backward_operator().call(output_gradient, log_sum_gradient, results.output, results.log_sums,
+                                  results.partials, inputs.formula, inputs.queries, inputs.keys, inputs.value,
+                                  inputs.tables, inputs.key_mask, inputs.list_starts, inputs.list_keys,
+                                  inputs.offset, inputs.first_key, inputs.query_tile, inputs.key_tile,
+                                  inputs.epsilon, inputs.skip, inputs.gather, wanted);
 }
 
 }  // namespace saccade

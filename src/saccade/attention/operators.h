@@ -21,9 +21,26 @@ struct OperatorInputs {
   int64_t offset = 0, first_key = 0, query_tile = 64, key_tile = 1;
   double epsilon = 0;
   bool skip = true, gather = true;
+  bool training = false;  // keep what a gradient needs
 };
 
-// Output and log-sums [norm, batch, head, query], through the dispatcher.
-std::tuple<at::Tensor, at::Tensor> call_attention_operator(const OperatorInputs& inputs);
+// What the operator gives: the output, the log-sums [norm, batch, head, query], and what only a gradient
+// needs.
+struct OperatorResults {
+  at::Tensor output, log_sums, partials;
+};
+
+// Through the dispatcher.
+OperatorResults call_attention_operator(const OperatorInputs& inputs);
+
+// The gradients of queries, keys, value and tables, in this order; empty for tables that are not wanted.
+std::vector<at::Tensor> call_backward_operator(const OperatorInputs& inputs, const OperatorResults& results,
+                                               const at::Tensor& output_gradient,
+                                               const std::optional<at::Tensor>& log_sum_gradient,
+                                               at::IntArrayRef wanted);
+
+// Memory for the results of a formula's call, by shapes alone.
+OperatorResults empty_results(std::string_view formula, const at::Tensor& query, const at::Tensor& value,
+                              bool training);
 
 }  // namespace saccade

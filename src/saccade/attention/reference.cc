@@ -240,7 +240,9 @@ class Evaluation {
 // Formulas count in floating point. An integer that it cannot hold would become its neighbour, and two
 // documents one.
 void check_exact(const TableInfo& table, const Tensor& tensor, at::ScalarType dtype) {
-  if (table.type != Type::integer || tensor.numel() == 0) return;
+  // A tensor without numbers, as tracing uses, has none to look at.
+  const bool traced = tensor.is_meta() || tensor.key_set().has(c10::DispatchKey::Python);
+  if (table.type != Type::integer || traced || tensor.numel() == 0) return;
   const int64_t most = int64_t{1} << (dtype == torch::kDouble ? 53 : 24);
   const auto [low, high] = torch::aminmax(tensor);
   for (const int64_t value : {low.item<int64_t>(), high.item<int64_t>()})

@@ -61,12 +61,20 @@ std::vector<NodeId> Plan::outputs() const {
   return result;
 }
 
-bool Plan::needs_layer_input() const {
-  const auto needs = [](const HostPtr& host) { return host && reads(*host, HostOp::project); };
-  return std::ranges::any_of(tables, needs, &TableInfo::host) ||
-         std::ranges::any_of(vectors,
-                             [&](const VectorInfo& vector) { return vector.used && needs(vector.host); });
+namespace {
+
+bool some_host_reads(const Plan& plan, HostOp op) {
+  const auto does = [&](const HostPtr& host) { return host && reads(*host, op); };
+  return std::ranges::any_of(plan.tables, does, &TableInfo::host) ||
+         std::ranges::any_of(plan.vectors,
+                             [&](const VectorInfo& vector) { return vector.used && does(vector.host); });
 }
+
+}  // namespace
+
+bool Plan::needs_layer_input() const { return some_host_reads(*this, HostOp::project); }
+
+bool Plan::keeps_running_sums() const { return some_host_reads(*this, HostOp::cumsum); }
 
 bool Plan::uses_length() const {
   return std::ranges::any_of(graph.reachable(outputs()), [this](NodeId id) {
@@ -77,6 +85,20 @@ bool Plan::uses_length() const {
 bool Plan::uses_positions() const {
   return std::ranges::any_of(graph.reachable(outputs()), [this](NodeId id) {
     return graph[id].reads & (kReadsRow | kReadsColumn | kReadsDiagonal);
+  });
+}
+
+bool Plan::uses_places() const {
+  const auto is_place = [this](NodeId id) {
+    const auto variable = static_cast<Variable>(graph[id].symbol);
+    return graph[id].op == Op::variable && (variable == Variable::i || variable == Variable::j);
+  };
+  return std::ranges::any_of(graph.reachable(outputs()), [&](NodeId id) {
+    if (graph[id].op != Op::read) return std::ranges::any_of(graph[id].args, is_place);
+    const std::vector<Dimension> dimensions = tables[static_cast<size_t>(graph[id].symbol)].subscripted();
+    for (size_t index = 0; index < dimensions.size(); ++index)
+      if (is_place(graph[id].args[index]) && !runs_along_tokens(dimensions[index].kind)) return true;
+    return false;
   });
 }
 

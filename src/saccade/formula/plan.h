@@ -101,9 +101,11 @@ struct Plan {
   std::vector<std::string> warnings;
   std::vector<std::pair<std::string, NodeId>> lets;  // for readable printing
 
-  bool needs_layer_input() const;  // some host expression reads x
-  bool uses_length() const;        // n is read and not pinned
-  bool uses_positions() const;     // i, j or d is read anywhere
+  bool needs_layer_input() const;   // some host expression reads x
+  bool keeps_running_sums() const;  // some host expression sums along the tokens
+  bool uses_length() const;         // n is read and not pinned
+  bool uses_positions() const;      // i, j or d is read anywhere
+  bool uses_places() const;  // i or j counts for more than their difference, or than an entry of a table
   bool streams_used(int stream) const;
   int position_table() const;                    // the table `pos`, or -1
   int table_index(std::string_view name) const;  // -1: no such table
