@@ -4,7 +4,7 @@
 #
 # makes from src/saccade/<folder>:
 #   saccade_<folder>   the library, of all *.cc that are not named below
-#   <folder>_test      of the *_test.cc; every test in it is known to ctest
+#   <folder>_test      of the *_test.cc, one test of ctest; --gtest_filter chooses among those in it
 #   <folder>_fuzz      of fuzz.cc, always with the sanitizers; ctest gives it a short run
 #   <program>          of main.cc, when MAIN gives its name
 # LINKS names lower rungs by their folder and anything else by its target. A folder without sources yet passes
@@ -57,7 +57,8 @@ function(saccade_rung folder)
       target_compile_options(${folder}_test PRIVATE -Wno-stringop-overflow -Wno-array-bounds)
     endif()
     target_link_libraries(${folder}_test PRIVATE GTest::gmock GTest::gtest_main)
-    gtest_discover_tests(${folder}_test DISCOVERY_MODE PRE_TEST DISCOVERY_TIMEOUT 60 NO_PRETTY_VALUES)
+    # One process for all: starting LibTorch anew for each of some thousand tests took minutes.
+    add_test(NAME ${folder}_test COMMAND ${folder}_test --gtest_brief=1)
   endif()
   if(EXISTS "${directory}/fuzz.cc")
     saccade_fuzzer(${folder} "${directory}/fuzz.cc")
@@ -148,4 +149,3 @@ function(saccade_precompile target header)
   endif()
 endfunction()
 
-include(GoogleTest)

@@ -8,8 +8,3 @@
 #include <torch/csrc/autograd/custom_function.h>
 #include <torch/library.h>
 #include <torch/types.h>
-
-// Tests share the header, and all of them include this.
-#if __has_include(<gmock/gmock.h>)
-#include <gmock/gmock.h>
-#endif
