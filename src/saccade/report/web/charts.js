@@ -203,7 +203,7 @@
         const part = Math.max(1.05, (high / low) ** 0.04);
         return [low / part, high * part];
       }
-      const pad = scale === "x" ? (spec.series.some((each) => each.markers) ? 0.02 : 0) : 0.06;
+      const pad = scale === "x" ? (spec.x_names ? 0.12 : spec.series.some((each) => each.markers) ? 0.02 : 0) : 0.06;
       const size = high - low || Math.abs(high) || 1;
       return [spec[scale + "_low"] ?? low - pad * size, spec[scale + "_high"] ?? high + pad * size];
     };
