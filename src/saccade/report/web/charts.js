@@ -216,7 +216,7 @@
       const series = [{}], bands = [];
       spec.series.forEach((each, index) => {
         const ink = colours[index], few = each.markers || finite(each.y).length === 1;
-        series.push({ label: each.name, show: shown[index], stroke: ink.stroke, width: ink.width, dash: ink.dash, points: { show: few, size: 6, fill: ink.stroke } });
+        series.push({ label: each.name, show: shown[index], stroke: ink.stroke, width: ink.width, dash: ink.dash, pxAlign: 0, points: { show: few, size: 6, fill: ink.stroke } });
         if (places[index].low === null) return;
         for (let edge = 0; edge < 2; ++edge) series.push({ show: shown[index], stroke: "rgba(0, 0, 0, 0)", width: 0, points: { show: false } });
         bands.push({ series: [places[index].high, places[index].low], fill: faded(ink.stroke, 0.17) });
