@@ -24,7 +24,7 @@ foreach(index RANGE 0 ${last})
 endforeach()
 
 file(WRITE "${OUTPUT}" "// Written by cmake/embed_web.cmake from files that pages are made of.
-#include \"saccade/report/web.h\"
+#include \"saccade/report/web_files.h\"
 
 #include <array>
 

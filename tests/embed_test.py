@@ -1,4 +1,4 @@
-"""embed_test.py CMAKE COMPILER: formulas of any content come out of the generated source byte for byte."""
+"""embed_test.py CMAKE COMPILER: formulas and web files of any content come out of the generated sources byte for byte."""
 
 import pathlib
 import subprocess
@@ -20,6 +20,8 @@ int main() {
 }
 """
 
+WEB_PRINTER = PRINTER.replace("saccade/formula/mechanisms.h", "saccade/report/web_files.h").replace("embedded_mechanisms", "web_files")
+
 
 class Embed(unittest.TestCase):
     def setUp(self):
@@ -37,10 +39,10 @@ class Embed(unittest.TestCase):
         command = [CMAKE, f"-DOUTPUT={self.root}/mechanisms.cc", "-P", script, *paths]
         return subprocess.run(command, capture_output=True, text=True)
 
-    def embedded(self):
+    def embedded(self, generated="mechanisms.cc", printer=PRINTER):
         """What a program that links the generated source finds in it."""
-        (self.root / "printer.cc").write_text(PRINTER)
-        sources = [self.root / "mechanisms.cc", self.root / "printer.cc"]
+        (self.root / "printer.cc").write_text(printer)
+        sources = [self.root / generated, self.root / "printer.cc"]
         flags = ["-std=c++20", "-Wall", "-Wextra", "-Wpedantic", "-Werror", f"-I{ROOT}/src"]
         subprocess.run([COMPILER, *flags, *sources, "-o", self.root / "printer"], check=True)
         return subprocess.run([self.root / "printer"], capture_output=True, check=True).stdout
@@ -58,6 +60,15 @@ class Embed(unittest.TestCase):
             f"{name.removesuffix('.attn')} {len(content)}\n".encode() + content for name, content in sorted(files.items())
         )
         self.assertEqual(self.embedded(), expected)
+
+    def test_web_files_keep_their_names_and_order(self):
+        files = {"b.min.js": b"let x = `</a>${1}` ;[$] \\ \xe2\x80\xa8\n", "LICENSE": b"(c)\r\n", "a.css": bytes(range(256))}
+        for name, content in files.items():
+            (self.root / name).write_bytes(content)
+        command = [CMAKE, f"-DOUTPUT={self.root}/web.cc", "-DFUNCTION=web_files", "-P", str(ROOT / "cmake/embed_web.cmake"), "--"]
+        subprocess.run([*command, *(str(self.root / name) for name in files)], check=True)
+        expected = b"".join(f"{name} {len(content)}\n".encode() + content for name, content in files.items())
+        self.assertEqual(self.embedded("web.cc", WEB_PRINTER), expected)
 
     def test_none_at_all(self):
         self.assertEqual(self.generate({}).returncode, 0)

@@ -24,7 +24,7 @@ class Fixtures:
     def run(self, *words, code=(0,)):
         """What the program prints; results that say no are results too."""
         environment = {**os.environ, "OMP_NUM_THREADS": "1", "OMP_WAIT_POLICY": "passive", "SACCADE_TUNING": "off"}
-        done = subprocess.run([self.program, *map(str, words)], capture_output=True, text=True, timeout=120, cwd=self.folder, env=environment)
+        done = subprocess.run([self.program, *map(str, words)], capture_output=True, text=True, timeout=300, cwd=self.folder, env=environment)
         if done.returncode not in code:
             raise RuntimeError(f"{words}: exit code {done.returncode}\n{done.stdout}\n{done.stderr}")
         return done.stdout

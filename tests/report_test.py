@@ -29,7 +29,7 @@ def missing():
 
 
 def report(*words):
-    return subprocess.run([PROGRAM, "report", *map(str, words)], capture_output=True, text=True, timeout=120)
+    return subprocess.run([PROGRAM, "report", *map(str, words)], capture_output=True, text=True, timeout=300)
 
 
 class Mistakes(unittest.TestCase):
@@ -100,7 +100,7 @@ class Page(unittest.TestCase):
     def browse(self, *words):
         """Runs the checks of report_page.mjs; each that failed is a line."""
         environment = {**os.environ, "SACCADE_NPM": NPM, "SACCADE_BROWSER": BROWSER}
-        done = subprocess.run(["node", PAGE, *map(str, words)], capture_output=True, text=True, timeout=150, env=environment)
+        done = subprocess.run(["node", PAGE, *map(str, words)], capture_output=True, text=True, timeout=300, env=environment)
         self.assertEqual(done.returncode, 0, done.stdout[-6000:] + done.stderr[-3000:])
         return done.stdout
 

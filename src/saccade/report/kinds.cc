@@ -23,7 +23,7 @@ std::span<const ResultKind> result_kinds() {
        certificate_sections},
       {"evaluation", "Evaluation", "", "saccade eval --json", is_evaluation, evaluation_sections},
       {"diagnosis", "Diagnosis", "diagnosis.json", "saccade diagnose", is_diagnosis, diagnosis_sections},
-      {"attention capture", "Attention", "attention.json", "saccade capture", is_attention,
+      {"attention capture", "Attention", "attention.json", "saccade diagnose --capture", is_attention,
        attention_sections},
       {"sample", "Samples", "", "saccade generate --json", is_samples, samples_sections},
   };

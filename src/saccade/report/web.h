@@ -3,21 +3,13 @@
 #pragma once
 
 #include <initializer_list>
-#include <span>
 #include <string>
 #include <string_view>
 
 #include "saccade/base/json.h"
+#include "saccade/report/web_files.h"
 
 namespace saccade {
-
-struct WebFile {
-  std::string_view name;  ///< "charts.js"
-  std::string_view text;
-};
-
-/// All of them; the build writes this function.
-std::span<const WebFile> web_files();
 
 /// The content of one that is known to exist.
 std::string_view web_file(std::string_view name);

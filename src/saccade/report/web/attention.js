@@ -41,7 +41,7 @@
     const named = (first, size, end) => (size === 1 ? String(first) : first + "–" + (Math.min(first + size, end) - 1));
     return {
       title: "Pairs looked at in layer " + map.layer + ", head " + map.head, rows, columns, low: 0, high: 1, unit: "share",
-      values: typeof map.mask.kept === "string" ? saccade.floats(map.mask.kept) : map.mask.kept, value_label: "of the pairs kept", x_label: "key", y_label: "query", largest_cell: 28,
+      values: typeof map.mask.kept === "string" ? saccade.floats(map.mask.kept) : map.mask.kept, value_label: "of the pairs kept", x_label: "block of keys", y_label: "block of queries", largest_cell: 44,
       describe: (row, column) => "queries " + named(map.first_row + row * down, down, map.first_row + map.rows) + ", keys " + named(column * across, across, map.columns),
     };
   }

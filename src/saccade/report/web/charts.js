@@ -203,7 +203,7 @@
         const part = Math.max(1.05, (high / low) ** 0.04);
         return [low / part, high * part];
       }
-      const pad = scale === "x" ? (spec.series.some((each) => each.markers) ? 0.02 : 0) : 0.06;
+      const pad = scale === "x" ? (spec.x_names ? 0.12 : spec.series.some((each) => each.markers) ? 0.02 : 0) : 0.06;
       const size = high - low || Math.abs(high) || 1;
       return [spec[scale + "_low"] ?? low - pad * size, spec[scale + "_high"] ?? high + pad * size];
     };
@@ -216,7 +216,7 @@
       const series = [{}], bands = [];
       spec.series.forEach((each, index) => {
         const ink = colours[index], few = each.markers || finite(each.y).length === 1;
-        series.push({ label: each.name, show: shown[index], stroke: ink.stroke, width: ink.width, dash: ink.dash, points: { show: few, size: 6, fill: ink.stroke } });
+        series.push({ label: each.name, show: shown[index], stroke: ink.stroke, width: ink.width, dash: ink.dash, pxAlign: 0, points: { show: few, size: 6, fill: ink.stroke } });
         if (places[index].low === null) return;
         for (let edge = 0; edge < 2; ++edge) series.push({ show: shown[index], stroke: "rgba(0, 0, 0, 0)", width: 0, points: { show: false } });
         bands.push({ series: [places[index].high, places[index].low], fill: faded(ink.stroke, 0.17) });

@@ -67,15 +67,18 @@
     return (value) => bend(Math.min(1, Math.max(0, (value - low) / (high - low))));
   }
 
+  // The first cell behind a pixel and the one after the last, of `count` cells over so many pixels.
+  const behind = (pixel, from, count, pixels) => {
+    const first = from + Math.floor((pixel * count) / pixels);
+    return [first, Math.max(first + 1, from + Math.floor(((pixel + 1) * count) / pixels))];
+  };
+
   // The largest value, by size, of the cells behind each of width x height pixels.
   function pooled(spec, view, width, height) {
     const result = new Float32Array(width * height), { values, columns } = spec;
     const bounds = (from, count, pixels) => {
       const list = new Int32Array(2 * pixels);
-      for (let at = 0; at < pixels; ++at) {
-        list[2 * at] = from + Math.floor((at * count) / pixels);
-        list[2 * at + 1] = Math.max(list[2 * at] + 1, from + Math.floor(((at + 1) * count) / pixels));
-      }
+      for (let at = 0; at < pixels; ++at) list.set(behind(at, from, count, pixels), 2 * at);
       return list;
     };
     const across = bounds(view.left, view.columns, width), down = bounds(view.top, view.rows, height);
@@ -143,10 +146,10 @@
       };
       const largest = spec.largest_cell ?? 40;
       const named = spec.row_names && view.rows <= 48;
-      const left = 14 + Math.min(14, named ? longest(view.rows, rowName, view.top) : String(spec.rows + (spec.first_row ?? 0)).length) * 7.2;
+      const left = Math.ceil(14 + Math.min(14, named ? longest(view.rows, rowName, view.top) : String(spec.rows + (spec.first_row ?? 0)).length) * 7.2);
       const room = Math.max(60, available - left - 8);
       const size = Math.min(room / spec.columns, 560 / spec.rows, largest);
-      const box = { left, top: 4, width: Math.max(1, Math.round(size * spec.columns)), height: Math.max(1, Math.round(Math.max(size, Math.min(largest * 0.62, 560 / spec.rows)) * spec.rows)) };
+      const box = { left, top: 8, width: Math.max(1, Math.round(size * spec.columns)), height: Math.max(1, Math.round(Math.max(size, Math.min(largest * 0.62, 560 / spec.rows)) * spec.rows)) };
       const upright = spec.column_names && box.width / view.columns >= 13;
       const needed = upright ? longest(view.columns, columnName, view.left) : 0;
       const flat = !upright || needed * 7.2 + 6 <= box.width / view.columns;
@@ -268,11 +271,12 @@
     function under(x, y) {
       const { box } = layout;
       if (x < box.left || y < box.top || x >= box.left + box.width || y >= box.top + box.height) return null;
-      const across = view.columns / box.width, down = view.rows / box.height;
-      const first = { row: view.top + Math.floor((y - box.top) * down), column: view.left + Math.floor((x - box.left) * across) };
-      let best = first, size = -1;
-      for (let row = first.row; row < Math.min(view.top + view.rows, first.row + Math.max(1, Math.floor(down))); ++row)
-        for (let column = first.column; column < Math.min(view.left + view.columns, first.column + Math.max(1, Math.floor(across))); ++column) {
+      const pixel = (at, size, pixels) => Math.min(pixels - 1, Math.floor((at / size) * pixels));
+      const [top, bottom] = behind(pixel(y - box.top, box.height, picture.height), view.top, view.rows, picture.height);
+      const [left, right] = behind(pixel(x - box.left, box.width, picture.width), view.left, view.columns, picture.width);
+      let best = { row: top, column: left }, size = -1;
+      for (let row = top; row < bottom; ++row)
+        for (let column = left; column < right; ++column) {
           const magnitude = Math.abs(value({ row, column }));
           if (magnitude > size) { size = magnitude; best = { row, column }; }
         }
