@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import html
 import json
 import os
 import pathlib
@@ -207,7 +206,3 @@ def mechanisms() -> dict[str, Formula]:
 def language() -> str:
     """The reference of the formula language, as Markdown."""
     return operators.language()
-
-
-def escape(text: str) -> str:
-    return html.escape(text, quote=True)

@@ -19,7 +19,7 @@ from typing import Any, Callable, Iterator
 import torch
 from torch import Tensor, nn
 
-from .formulas import Formula, FormulaLike, formula as to_formula, mechanisms, parse
+from .formulas import Formula, FormulaLike, formula as to_formula, is_text, mechanisms, parse
 from .nn import Attention
 
 PREFIX = "saccade:"
@@ -39,7 +39,6 @@ class LayerAttention(Attention):
 
     noted: Noted | None = None
     given: dict[str, Tensor] | None = None
-    before: str = ""  # what the model used before `swap`
 
 
 # --- which modules, and what to put there
@@ -283,7 +282,7 @@ def swap(model: nn.Module, formula: FormulaLike) -> nn.Module:
     modules = self_attention_modules(model)
     if not modules:
         raise ValueError(f"swap: {type(model).__name__} has no self-attention layer that goes through transformers' attention interface")
-    implementation = PREFIX + (formula if isinstance(formula, str) and not _is_formula_text(formula) else chosen.name)
+    implementation = PREFIX + (formula if isinstance(formula, str) and not is_text(formula) else chosen.name)
     before = getattr(model, "_saccade_before", None) or model.config._attn_implementation
     _know(implementation)
     _install(model, chosen)
@@ -310,12 +309,6 @@ def restore(model: nn.Module) -> nn.Module:
 def _configs(model: nn.Module) -> list[Any]:
     configs = {id(module.config): module.config for module in (model, *self_attention_modules(model))}
     return list(configs.values())
-
-
-def _is_formula_text(given: str) -> bool:
-    from .formulas import is_text
-
-    return is_text(given)
 
 
 @contextlib.contextmanager
