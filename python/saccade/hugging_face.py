@@ -67,7 +67,13 @@ def _make_layer(module: nn.Module, formula: Formula) -> LayerAttention:
 
 
 def _install(model: nn.Module, formula: Formula) -> None:
+    name = type(model).__name__
+    if getattr(getattr(model, "config", None), "is_encoder_decoder", False):
+        raise ValueError(f"attention: {name} is an encoder-decoder, whose attention to the encoder cannot be told from the rest; expected an "
+                         "encoder or a decoder")
     modules = self_attention_modules(model)
+    if not modules:
+        raise ValueError(f"attention: {name} has no self-attention layer that goes through transformers' attention interface")
     for module in modules:
         if isinstance(getattr(module, "saccade", None), LayerAttention):
             if module.saccade.formula in (formula, formula.without_causal()):
@@ -279,13 +285,10 @@ def swap(model: nn.Module, formula: FormulaLike) -> nn.Module:
     its start values; optimisers made before do not know it. `restore` undoes it."""
     register_with_transformers()
     chosen = to_formula(formula)
-    modules = self_attention_modules(model)
-    if not modules:
-        raise ValueError(f"swap: {type(model).__name__} has no self-attention layer that goes through transformers' attention interface")
     implementation = PREFIX + (formula if isinstance(formula, str) and not is_text(formula) else chosen.name)
+    _install(model, chosen)
     before = getattr(model, "_saccade_before", None) or model.config._attn_implementation
     _know(implementation)
-    _install(model, chosen)
     for config in _configs(model):
         config._attn_implementation_internal = implementation
     model._saccade_before = before

@@ -243,6 +243,14 @@ class Loading(unittest.TestCase):
             saccade.restore(build("llama"))
         with self.assertRaisesRegex(ValueError, "Linear has no self-attention layer"):
             saccade.swap(torch.nn.Linear(2, 2), "prior")
+        bart = transformers.BartForConditionalGeneration(transformers.BartConfig(
+            vocab_size=37, d_model=16, encoder_layers=1, decoder_layers=1, encoder_attention_heads=2, decoder_attention_heads=2, encoder_ffn_dim=16,
+            decoder_ffn_dim=16, max_position_embeddings=32))
+        with self.assertRaisesRegex(ValueError, "BartForConditionalGeneration is an encoder-decoder"):
+            saccade.swap(bart, "prior")
+        capped = transformers.Gemma2ForCausalLM(transformers.Gemma2Config(**GROUPED, query_pre_attn_scalar=6)).eval()
+        with self.assertRaisesRegex(ValueError, "the model caps its scores at 50.0, which the formula replaces"):
+            saccade.swap(capped, "prior")(tokens())
 
 
 class Swapping(unittest.TestCase):
