@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import html
 from typing import TYPE_CHECKING, Sequence
 
-from .formulas import Formula, escape
+from .formulas import Formula
 
 if TYPE_CHECKING:
     from .conformance import CheckResult
     from .nn import Attention
 
 _MARKS = {"pass": ("✓", "#1a7f37"), "FAIL": ("✗", "#cf222e"), "skip": ("–", "#888888")}
+
+
+def escape(text: str) -> str:
+    return html.escape(text, quote=True)
 
 
 def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:

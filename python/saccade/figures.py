@@ -11,7 +11,8 @@ from typing import Mapping, Sequence
 import torch
 from torch import Tensor
 
-from .formulas import FormulaLike, escape
+from .display import escape
+from .formulas import FormulaLike
 from .functional import attention, resolve
 
 # Told apart by people who see few colours, too.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import html
 import json
 import os
 import pathlib
@@ -133,8 +132,8 @@ def _from_facts(facts: Mapping[str, Any], captured: Mapping[str, torch.Tensor]) 
                    constants=facts["constants"], decodes=decoding["possible"], decoding_reason=decoding["reason"], ring=decoding["ring"],
                    needs_layer_input=facts["needs_layer_input"], keeps_running_sums=facts["keeps_running_sums"],
                    uses_length=facts["uses_length"],
-                   uses_positions=facts["uses_positions"], uses_places=facts["uses_places"], has_scale=facts["has_scale"], warnings=tuple(facts["warnings"]), captured=captured,
-                   mask_input=facts["mask_input"])
+                   uses_positions=facts["uses_positions"], uses_places=facts["uses_places"], has_scale=facts["has_scale"],
+                   warnings=tuple(facts["warnings"]), captured=captured, mask_input=facts["mask_input"])
 
 
 @functools.lru_cache(maxsize=1024)
@@ -207,7 +206,3 @@ def mechanisms() -> dict[str, Formula]:
 def language() -> str:
     """The reference of the formula language, as Markdown."""
     return operators.language()
-
-
-def escape(text: str) -> str:
-    return html.escape(text, quote=True)

@@ -97,6 +97,9 @@ def attention(query: Tensor, key: Tensor, value: Tensor, formula: FormulaLike = 
         if tensor is not None:
             names.append(name)
             tensors.append(tensor)
+    for name, tensor in zip(("key", "value", *(f"'{name.partition(':')[2] or name}'" for name in names)), (key, value, *tensors)):
+        if tensor.device != query.device:
+            raise ValueError(f"attention: {name} is on {tensor.device}, query on {query.device}; expected one device")
     obstacle = _obstacle(query, dropout, need_weights)
     if path == "fused" and obstacle:
         raise ValueError(f"attention: the fused path was asked for, but {obstacle}")

@@ -19,7 +19,7 @@ from typing import Any, Callable, Iterator
 import torch
 from torch import Tensor, nn
 
-from .formulas import Formula, FormulaLike, formula as to_formula, mechanisms, parse
+from .formulas import Formula, FormulaLike, formula as to_formula, is_text, mechanisms, parse
 from .nn import Attention
 
 PREFIX = "saccade:"
@@ -39,7 +39,6 @@ class LayerAttention(Attention):
 
     noted: Noted | None = None
     given: dict[str, Tensor] | None = None
-    before: str = ""  # what the model used before `swap`
 
 
 # --- which modules, and what to put there
@@ -68,7 +67,13 @@ def _make_layer(module: nn.Module, formula: Formula) -> LayerAttention:
 
 
 def _install(model: nn.Module, formula: Formula) -> None:
+    name = type(model).__name__
+    if getattr(getattr(model, "config", None), "is_encoder_decoder", False):
+        raise ValueError(f"attention: {name} is an encoder-decoder, whose attention to the encoder cannot be told from the rest; expected an "
+                         "encoder or a decoder")
     modules = self_attention_modules(model)
+    if not modules:
+        raise ValueError(f"attention: {name} has no self-attention layer that goes through transformers' attention interface")
     for module in modules:
         if isinstance(getattr(module, "saccade", None), LayerAttention):
             if module.saccade.formula in (formula, formula.without_causal()):
@@ -280,13 +285,10 @@ def swap(model: nn.Module, formula: FormulaLike) -> nn.Module:
     its start values; optimisers made before do not know it. `restore` undoes it."""
     register_with_transformers()
     chosen = to_formula(formula)
-    modules = self_attention_modules(model)
-    if not modules:
-        raise ValueError(f"swap: {type(model).__name__} has no self-attention layer that goes through transformers' attention interface")
-    implementation = PREFIX + (formula if isinstance(formula, str) and not _is_formula_text(formula) else chosen.name)
+    implementation = PREFIX + (formula if isinstance(formula, str) and not is_text(formula) else chosen.name)
+    _install(model, chosen)
     before = getattr(model, "_saccade_before", None) or model.config._attn_implementation
     _know(implementation)
-    _install(model, chosen)
     for config in _configs(model):
         config._attn_implementation_internal = implementation
     model._saccade_before = before
@@ -310,12 +312,6 @@ def restore(model: nn.Module) -> nn.Module:
 def _configs(model: nn.Module) -> list[Any]:
     configs = {id(module.config): module.config for module in (model, *self_attention_modules(model))}
     return list(configs.values())
-
-
-def _is_formula_text(given: str) -> bool:
-    from .formulas import is_text
-
-    return is_text(given)
 
 
 @contextlib.contextmanager

@@ -146,9 +146,10 @@ _FUNCTIONS = {"abs": ("abs", 1), "absolute": ("abs", 1), "sign": ("sign", 1), "f
               "log": ("log", 1), "log1p": ("log1p", 1), "tanh": ("tanh", 1), "sigmoid": ("sigmoid", 1), "relu": ("relu", 1),
               "sin": ("sin", 1), "cos": ("cos", 1), "minimum": ("min", 2), "maximum": ("max", 2), "where": ("where", 3)}
 _OPERATORS = {"add": "+", "sub": "-", "subtract": "-", "mul": "*", "multiply": "*", "div": "/", "true_divide": "/", "divide": "/",
-              "floor_divide": "//", "remainder": "%", "pow": "**", "lt": "<", "le": "<=", "gt": ">", "ge": ">=", "eq": "==", "ne": "!=",
-              "less": "<", "less_equal": "<=", "greater": ">", "greater_equal": ">=", "not_equal": "!=", "logical_and": "&",
-              "logical_or": "|", "bitwise_and": "&", "bitwise_or": "|", "and": "&", "or": "|"}
+              "floor_divide": "//", "remainder": "%", "pow": "^", "lt": "<", "le": "<=", "gt": ">", "ge": ">=", "eq": "==", "ne": "!=",
+              "less": "<", "less_equal": "<=", "greater": ">", "greater_equal": ">=", "not_equal": "!=", "logical_and": "and",
+              "logical_or": "or", "bitwise_and": "and", "bitwise_or": "or", "and": "and", "or": "or"}
+_CONDITIONS = ("<", "<=", ">", ">=", "==", "!=", "and", "or")
 _METHODS = {*_FUNCTIONS, *_OPERATORS, "neg", "negative", "logical_not", "bitwise_not", "clamp", "clip", "square", "float", "double", "to",
             "type", "long", "int", "view", "item"}
 
@@ -217,16 +218,13 @@ class _Tracer:
 
     def call(self, name: str, args: tuple, kwargs: Mapping[str, Any]) -> Any:
         name = name.strip("_")
-        swapped = name.startswith("r") and name[1:] in _OPERATORS
-        if name in _OPERATORS or swapped:
-            left, right = args[:2] if not swapped else (args[1], args[0])
-            if kwargs.get("rounding_mode") == "floor":
-                name = "floor_divide"
-            elif kwargs:
-                raise ValueError(f"trace: {name} with {', '.join(kwargs)} cannot be written as a formula")
-            sign = {"**": "^", "&": "and", "|": "or"}.get(_OPERATORS[name.removeprefix("r") if swapped else name],
-                                                          _OPERATORS[name.removeprefix("r") if swapped else name])
-            return Symbol(f"({self.text(left)} {sign} {self.text(right)})", self, sign in ("<", "<=", ">", ">=", "==", "!=", "and", "or"))
+        if name not in _OPERATORS and name.startswith("r") and name[1:] in _OPERATORS:
+            name, args = name[1:], (args[1], args[0])  # tensor.__rsub__(symbol) and the like
+        if kwargs.get("rounding_mode") == "floor":
+            name, kwargs = "floor_divide", {}
+        if name in _OPERATORS and len(args) == 2 and not kwargs:
+            sign = _OPERATORS[name]
+            return Symbol(f"({self.text(args[0])} {sign} {self.text(args[1])})", self, sign in _CONDITIONS)
         if name in _FUNCTIONS and len(args) == _FUNCTIONS[name][1] and not kwargs:
             return Symbol(f"{_FUNCTIONS[name][0]}({', '.join(map(self.text, args))})", self)
         if name in ("neg", "negative"):

@@ -5,6 +5,7 @@ import pathlib
 import pickle
 import tempfile
 import unittest
+import warnings
 import xml.etree.ElementTree
 
 import support
@@ -141,6 +142,23 @@ class Tracing(unittest.TestCase):
         bias = -slopes[:, None, None] * (place[:, None] - place)
         scores = (q @ k.transpose(-1, -2) / math.sqrt(8) + bias).masked_fill(~allowed[:, None], -math.inf)
         expected = torch.softmax(scores, -1) @ v
+        torch.testing.assert_close(saccade.attention(q, k, v, saccade.from_flex(score_mod, mask_mod)), expected)
+
+    def test_flex_attention_itself_gives_the_same(self):
+        from torch.nn.attention.flex_attention import create_block_mask, flex_attention
+
+        slopes = normal(4, seed=3).abs()
+
+        def score_mod(score, b, h, q_idx, kv_idx):
+            return torch.where(q_idx - kv_idx < 3, torch.tanh(score), score - slopes[h] * torch.log1p((q_idx - kv_idx).abs()))
+
+        def mask_mod(b, h, q_idx, kv_idx):
+            return (q_idx >= kv_idx) & ((kv_idx < 2) | (q_idx - kv_idx <= 4))
+
+        q, k, v = qkv(kv_heads=4)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # that it is not compiled
+            expected = flex_attention(q, k, v, score_mod, create_block_mask(mask_mod, None, None, 7, 7, device="cpu"))
         torch.testing.assert_close(saccade.attention(q, k, v, saccade.from_flex(score_mod, mask_mod)), expected)
 
     def test_a_flex_score_is_known_by_its_first_argument(self):

@@ -178,6 +178,21 @@ class Families(unittest.TestCase):
             torch.testing.assert_close(packed[:, 4:], model(ids[:, 4:]).logits, atol=1e-5, rtol=1e-4)
 
 
+class Conformance(unittest.TestCase):
+    def test_functions_of_transformers_can_be_checked(self):
+        from transformers.integrations.sdpa_attention import sdpa_attention_forward
+
+        layer = build("llama").eval().model.layers[0].self_attn
+
+        def attention(query, key, value):
+            return sdpa_attention_forward(layer, query, key, value, None, scaling=8 ** -0.5)[0].transpose(1, 2)
+
+        result = saccade.check(attention, heads=4, kv_heads=2, against="causal")
+        self.assertTrue(result, str(result))
+        with self.assertRaisesRegex(AssertionError, "multiplied by 1; expected 0.3536"):
+            saccade.testing.assert_conforms(lambda q, k, v: sdpa_attention_forward(layer, q, k, v, None, scaling=1.0)[0].transpose(1, 2), kv_heads=2)
+
+
 class Generation(unittest.TestCase):
     def test_greedy_beams_and_padding(self):
         for family in ("gpt2", "llama"):
@@ -228,6 +243,14 @@ class Loading(unittest.TestCase):
             saccade.restore(build("llama"))
         with self.assertRaisesRegex(ValueError, "Linear has no self-attention layer"):
             saccade.swap(torch.nn.Linear(2, 2), "prior")
+        bart = transformers.BartForConditionalGeneration(transformers.BartConfig(
+            vocab_size=37, d_model=16, encoder_layers=1, decoder_layers=1, encoder_attention_heads=2, decoder_attention_heads=2, encoder_ffn_dim=16,
+            decoder_ffn_dim=16, max_position_embeddings=32))
+        with self.assertRaisesRegex(ValueError, "BartForConditionalGeneration is an encoder-decoder"):
+            saccade.swap(bart, "prior")
+        capped = transformers.Gemma2ForCausalLM(transformers.Gemma2Config(**GROUPED, query_pre_attn_scalar=6)).eval()
+        with self.assertRaisesRegex(ValueError, "the model caps its scores at 50.0, which the formula replaces"):
+            saccade.swap(capped, "prior")(tokens())
 
 
 class Swapping(unittest.TestCase):

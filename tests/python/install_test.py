@@ -4,6 +4,7 @@ also compile it is shown by `pip install ./python`, which takes minutes and is l
 import importlib.util
 import os
 import pathlib
+import re
 import subprocess
 import sys
 import tempfile
@@ -19,6 +20,13 @@ LIBRARY = os.environ["SACCADE_LIBRARY"]
 
 
 class Install(unittest.TestCase):
+    def test_the_version_is_the_same_everywhere(self):
+        import saccade
+
+        built = re.search(r"project\(saccade VERSION ([0-9.]+)", (ROOT / "CMakeLists.txt").read_text()).group(1)
+        packed = re.search(r'^version = "(.*)"', (ROOT / "python" / "pyproject.toml").read_text(), re.MULTILINE).group(1)
+        self.assertEqual({built, packed}, {saccade.__version__})
+
     def test_a_wheel_for_this_python(self):
         with tempfile.TemporaryDirectory() as folder:
             target = pathlib.Path(folder)
