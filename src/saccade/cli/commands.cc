@@ -64,7 +64,7 @@ std::span<const Command> commands() {
       {"convert", "Write a model as a Hugging Face directory", "saccade convert smollm2 out/ --verify",
        declare_convert},
       {"completion", "Print what a shell needs to complete the command line",
-       "source <(saccade completion bash)", declare_completion},
+       "saccade completion bash > ~/.local/share/bash-completion/completions/saccade", declare_completion},
       {"language", "Print the reference of the formula language", "saccade language | less",
        declare_language},
       {"info", "Show what this build can do on this machine", "saccade info --json", declare_info},
