@@ -1,41 +1,19 @@
 // node report_page.mjs report PAGE FOLDER | long PAGE: what a reader sees and can do, in headless Chromium. FOLDER holds the
 // files that the page was made from; numbers of the page are held to theirs. Every check that fails is a line, and the
 // exit code is then 1. With SACCADE_SCREENSHOTS=folder, pictures are kept.
-import { createRequire } from "node:module";
 import fs from "node:fs";
 import path from "node:path";
 import { pathToFileURL } from "node:url";
+import { accessible, check, equal, finish, launch, near, picture, watched } from "./browser.mjs";
 
-const require = createRequire(path.join(process.env.SACCADE_NPM, "node_modules", "x.js"));
-const { chromium } = require("playwright-core");
-const axe = fs.readFileSync(require.resolve("axe-core/axe.min.js"), "utf8");
 const [, , task, page_file, folder] = process.argv;
-const pictures = process.env.SACCADE_SCREENSHOTS;
-
-let failures = 0, checks = 0;
-function check(holds, what) {
-  ++checks;
-  if (holds) return;
-  ++failures;
-  console.log("FAILED: " + what);
-}
-const equal = (found, expected, what) => check(JSON.stringify(found) === JSON.stringify(expected), `${what}: found ${JSON.stringify(found)}, expected ${JSON.stringify(expected)}`);
-const near = (found, expected, what) => check(Math.abs(found - expected) <= 1e-9 * Math.max(1, Math.abs(expected)), `${what}: found ${found}, expected ${expected}`);
+const address = pathToFileURL(page_file).href;
+// Shown with five digits.
 const close = (found, expected, what) => check(Math.abs(found - expected) <= 2e-5 * Math.abs(expected), `${what}: found ${found}, expected ${expected}`);
 const read = (name) => JSON.parse(fs.readFileSync(path.join(folder, name), "utf8"));
 const lines = (name) => fs.readFileSync(path.join(folder, name), "utf8").trim().split("\n").map((line) => JSON.parse(line));
 
-// A page in which every message, request and error is watched.
-async function open(browser, options) {
-  const context = await browser.newContext({ reducedMotion: "reduce", ...options });
-  const page = await context.newPage();
-  const address = pathToFileURL(page_file).href;
-  page.on("console", (message) => check(message.type() !== "error" && message.type() !== "warning", "console: " + message.text()));
-  page.on("pageerror", (error) => check(false, "error in the page: " + error.stack));
-  page.on("request", (request) => check(request.url().split("#")[0] === address, "request of " + request.url().slice(0, 200)));
-  await page.goto(address);
-  return page;
-}
+const open = (browser, options) => watched(browser, address, options, (url) => url.split("#")[0] === address);
 
 async function draw_all(page) {
   for (const figure of await page.$$("figure.plot")) {
@@ -43,15 +21,6 @@ async function draw_all(page) {
     await figure.waitForSelector(".chart", { timeout: 5000 });
   }
   await page.evaluate(() => scrollTo(0, 0));
-}
-
-async function is_accessible(page, name) {
-  await page.evaluate(axe);
-  const found = await page.evaluate(async () => (await axe.run(document, { resultTypes: ["violations"] })).violations
-    .filter((each) => ["serious", "critical"].includes(each.impact))
-    .map((each) => each.id + ": " + each.nodes.slice(0, 3).map((node) => node.html.slice(0, 160) + " " + node.failureSummary).join(" | ")));
-  for (const violation of found) check(false, `${name}: ${violation}`);
-  check(true, name);
 }
 
 // A figure by its caption, as a handle, and its spec and plot by evaluation.
@@ -306,11 +275,7 @@ async function it_can_be_printed(page) {
   await page.emulateMedia({ media: "screen", colorScheme: "light" });
 }
 
-async function look(page, name) {
-  if (pictures) await page.screenshot({ path: path.join(pictures, name + ".png"), fullPage: true });
-}
-
-const browser = await chromium.launch({ executablePath: process.env.SACCADE_BROWSER, args: ["--no-sandbox"] });
+const browser = await launch();
 try {
   if (task === "long") {
     const page = await open(browser, { viewport: { width: 1280, height: 900 } });
@@ -347,7 +312,7 @@ try {
     await page.mouse.move(box.x + place[0], box.y + place[1]);
     const text = await view.$eval(".readout", (node) => node.textContent);
     equal(text, "query 3000 “t3000” looks at key 1234 “t1234”: 0.75", "the one strong weight");
-    await look(page, "long");
+    await picture(page, "long");
   } else {
     for (const [width, height] of [[1280, 900], [390, 844]])
       for (const colorScheme of ["light", "dark"]) {
@@ -355,8 +320,8 @@ try {
         await draw_all(page);
         equal(await page.evaluate(() => [document.documentElement.scrollWidth, saccade.figures.length === document.querySelectorAll("figure.plot").length]), [width, true], name + ": nothing is wider than the page, all is drawn");
         equal(await page.$$eval("figure.plot", (nodes) => nodes.filter((node) => ![...node.querySelectorAll("[role=img]")].some((each) => each.getAttribute("aria-label")?.length > 20)).length), 0, name + ": every plot can be read aloud");
-        await is_accessible(page, name);
-        await look(page, name);
+        await accessible(page, name);
+        await picture(page, name);
         if (width === 1280 && colorScheme === "light") {
           await losses_are_those_of_the_files(page);
           await a_chart_can_be_touched(page);
@@ -373,11 +338,10 @@ try {
       }
     // By itself, since it makes the browser complain.
     const context = await browser.newContext(), page = await context.newPage();
-    await page.goto(pathToFileURL(page_file).href);
+    await page.goto(address);
     await nothing_came_from_text(page);
   }
 } finally {
   await browser.close();
 }
-console.log(`${checks} checks, ${failures} failed`);
-process.exit(failures ? 1 : 0);
+finish();
