@@ -25,13 +25,14 @@ int main() {
   const auto output = attention->forward(query, key, value);
   output.square().mean().backward();
   for (const auto& parameter : attention->named_parameters())
-    std::cout << "gradient of " << parameter.key() << ": " << parameter.value().grad().norm().item<float>() << "\n";
+    std::cout << "gradient of " << parameter.key() << ": " << parameter.value().grad().norm().item<float>()
+              << "\n";
 
   // Decoding: the same mechanism, one token at a time.
-  torch::NoGradGuard no_gradient;
   saccade::KvCache cache = attention->make_cache();
   double difference = 0;
   for (int64_t token = 0; token < 100; ++token) {
+    const torch::NoGradGuard no_gradient;
     const auto one = [&](const torch::Tensor& all) { return all.narrow(2, token, 1); };
     const auto step = attention->forward(one(query), one(key), one(value), cache);
     difference = std::max(difference, (step - one(output)).abs().max().item<double>());
@@ -40,8 +41,11 @@ int main() {
 
   // The conformance suite, as `saccade check` runs it.
   int64_t failed = 0;
-  for (const saccade::CheckResult& result : saccade::run_conformance({.formula = formula}))
-    failed += result.outcome == saccade::Outcome::failed;
+  for (const saccade::CheckResult& result : saccade::run_conformance({.formula = formula})) {
+    if (result.outcome != saccade::Outcome::failed) continue;
+    ++failed;
+    std::cout << result.name << ": " << result.detail << "\n";
+  }
   std::cout << "checks that failed: " << failed << "\n";
   return difference < 1e-4 && failed == 0 ? 0 : 1;
 }
