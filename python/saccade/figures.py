@@ -59,7 +59,7 @@ def heat_map(weights: Tensor, *, title: str = "attention weights") -> Figure:
     side, gap, body = 220.0, 16.0, []
     for head, one in enumerate(maps):
         if max(one.shape) > MOST_CELLS:
-            size = [min(extent, MOST_CELLS) for extent in one.shape]
+            size = (min(one.shape[0], MOST_CELLS), min(one.shape[1], MOST_CELLS))
             one = torch.nn.functional.adaptive_avg_pool2d(one[None, None], size)[0, 0]
         most = float(one.abs().max()) or 1.0
         rows, columns = one.shape

@@ -84,19 +84,19 @@ def attention(query: Tensor, key: Tensor, value: Tensor, formula: FormulaLike = 
     """
     if path not in PATHS:
         raise ValueError(f"attention: path is '{path}'; expected one of {', '.join(PATHS)}")
-    params = {name: _as_tensor(value, query) for name, value in (params or {}).items()}
+    learned = {name: _as_tensor(number, query) for name, number in (params or {}).items()}
     by_name = isinstance(formula, str)
-    formula = resolve(formula, params, set)
+    formula = resolve(formula, learned, set)
     given = dict(inputs or {}) if by_name else {**formula.captured, **(inputs or {})}
     if attn_mask is not None:
         formula, mask = pair_masked(formula, attn_mask)
         given[formula.mask_input] = mask
-    names = [f"param:{name}" for name in params] + [f"input:{name}" for name in given]
-    tensors = [*params.values(), *given.values()]
-    for name, tensor in (("x", x), ("memory", memory), ("key_mask", key_mask)):
-        if tensor is not None:
+    names = [f"param:{name}" for name in learned] + [f"input:{name}" for name in given]
+    tensors = [*learned.values(), *given.values()]
+    for name, optional in (("x", x), ("memory", memory), ("key_mask", key_mask)):
+        if optional is not None:
             names.append(name)
-            tensors.append(tensor)
+            tensors.append(optional)
     for name, tensor in zip(("key", "value", *(f"'{name.partition(':')[2] or name}'" for name in names)), (key, value, *tensors)):
         if tensor.device != query.device:
             raise ValueError(f"attention: {name} is on {tensor.device}, query on {query.device}; expected one device")

@@ -17,12 +17,13 @@ from dataclasses import dataclass
 from typing import Any, Callable, Iterator
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from .formulas import Formula, FormulaLike, formula as to_formula, is_text, mechanisms, parse
 from .nn import Attention
 
 PREFIX = "saccade:"
+Module = Any  # of a model: which attributes it has is known only by looking
 _PATCHED = "_saccade_original"
 
 
@@ -44,19 +45,19 @@ class LayerAttention(Attention):
 # --- which modules, and what to put there
 
 
-def _is_self_attention(module: nn.Module) -> bool:
+def _is_self_attention(module: Module) -> bool:
     """Those that call transformers' attention interface, by what they must have to do so; attention to another sequence is left alone."""
     name = type(module).__name__
     has_all = all(hasattr(module, attribute) for attribute in ("config", "scaling", "layer_idx"))
     return has_all and "Attention" in name and "Cross" not in name and not getattr(module, "is_cross_attention", False)
 
 
-def self_attention_modules(model: nn.Module) -> list[nn.Module]:
+def self_attention_modules(model: Module) -> list[Module]:
     """The layers of a model whose mechanism can be a formula."""
     return [module for module in model.modules() if _is_self_attention(module)]
 
 
-def _make_layer(module: nn.Module, formula: Formula) -> LayerAttention:
+def _make_layer(module: Module, formula: Formula) -> LayerAttention:
     config: Any = module.config
     heads = config.num_attention_heads
     width = getattr(module, "head_dim", None) or getattr(module, "attention_head_size", None) or config.hidden_size // heads
@@ -66,7 +67,7 @@ def _make_layer(module: nn.Module, formula: Formula) -> LayerAttention:
                           model_dim=config.hidden_size)
 
 
-def _install(model: nn.Module, formula: Formula) -> None:
+def _install(model: Module, formula: Formula) -> None:
     name = type(model).__name__
     if getattr(getattr(model, "config", None), "is_encoder_decoder", False):
         raise ValueError(f"attention: {name} is an encoder-decoder, whose attention to the encoder cannot be told from the rest; expected an "
@@ -85,7 +86,7 @@ def _install(model: nn.Module, formula: Formula) -> None:
         module._saccade_hook = module.register_forward_pre_hook(_note_call, with_kwargs=True)
 
 
-def _uninstall_one(module: nn.Module) -> None:
+def _uninstall_one(module: Module) -> None:
     del module.saccade
     module._saccade_hook.remove()
     del module._saccade_hook
@@ -105,7 +106,7 @@ def _find_cache(args: tuple, kwargs: dict[str, Any]) -> Any:
     return cache.self_attention_cache if isinstance(cache, EncoderDecoderCache) else cache
 
 
-def _note_call(module: nn.Module, args: tuple, kwargs: dict[str, Any]) -> None:
+def _note_call(module: Module, args: tuple, kwargs: dict[str, Any]) -> None:
     layer: LayerAttention = module.saccade
     cache = _find_cache(args, kwargs)
     noted = Noted()
@@ -118,7 +119,7 @@ def _note_call(module: nn.Module, args: tuple, kwargs: dict[str, Any]) -> None:
     layer.noted = noted
 
 
-def _remember(cache: Any, module: nn.Module, x: Tensor) -> Tensor:
+def _remember(cache: Any, module: Module, x: Tensor) -> Tensor:
     """The inputs of all tokens so far, kept in further layers of the cache."""
     from transformers.cache_utils import DynamicLayer
 
@@ -132,7 +133,7 @@ def _remember(cache: Any, module: nn.Module, x: Tensor) -> Tensor:
     return cache.layers[place].update(row, row[..., :0])[0].squeeze(1)
 
 
-def _attend(module: nn.Module, query: Tensor, key: Tensor, value: Tensor, attention_mask: Tensor | None, dropout: float = 0.0,
+def _attend(module: Module, query: Tensor, key: Tensor, value: Tensor, attention_mask: Tensor | None, dropout: float = 0.0,
             scaling: float | None = None, **kwargs: Any) -> tuple[Tensor, Tensor | None]:
     layer = getattr(module, "saccade", None)
     if not isinstance(layer, LayerAttention):
@@ -205,7 +206,8 @@ def _mask(batch_size: int, q_length: int, kv_length: int, q_offset: Any = 0, kv_
         return masking_utils.sdpa_mask(batch_size, q_length, kv_length, q_offset, kv_offset, mask_function, attention_mask, **kwargs)
     if attention_mask is None:
         return None
-    padding = masking_utils.prepare_padding_mask(attention_mask, kv_length, kv_offset)[:, kv_offset:kv_offset + kv_length].bool()
+    padding: Any = masking_utils.prepare_padding_mask(attention_mask, kv_length, kv_offset)
+    padding = padding[:, kv_offset:kv_offset + kv_length].bool()
     return padding if torch.compiler.is_compiling() or not bool(padding.all()) else None
 
 
@@ -257,7 +259,7 @@ def register_with_transformers() -> None:
         return post_init
 
     def start(original: Callable[..., Any]) -> Callable[..., Any]:
-        def _initialize_weights(self: Any, module: nn.Module, *args: Any, **kwargs: Any) -> None:
+        def _initialize_weights(self: Any, module: Module, *args: Any, **kwargs: Any) -> None:
             if isinstance(module, LayerAttention) and not getattr(module, "_is_hf_initialized", False):
                 module.reset_parameters(lambda parameter: not getattr(parameter, "_is_hf_initialized", False))
             original(self, module, *args, **kwargs)
@@ -280,7 +282,7 @@ def register_with_transformers() -> None:
     _wrap(PreTrainedModel, "set_attn_implementation", change)
 
 
-def swap(model: nn.Module, formula: FormulaLike) -> nn.Module:
+def swap(model: Module, formula: FormulaLike) -> Module:
     """Puts a formula into every self-attention layer of a model of transformers, and gives the model back. What the formula learns starts at
     its start values; optimisers made before do not know it. `restore` undoes it."""
     register_with_transformers()
@@ -295,7 +297,7 @@ def swap(model: nn.Module, formula: FormulaLike) -> nn.Module:
     return model
 
 
-def restore(model: nn.Module) -> nn.Module:
+def restore(model: Module) -> Module:
     """Takes the formula out again, with all that it learned, and gives the model back."""
     modules = [module for module in self_attention_modules(model) if isinstance(getattr(module, "saccade", None), LayerAttention)]
     if not modules:
@@ -309,13 +311,13 @@ def restore(model: nn.Module) -> nn.Module:
     return model
 
 
-def _configs(model: nn.Module) -> list[Any]:
+def _configs(model: Module) -> list[Any]:
     configs = {id(module.config): module.config for module in (model, *self_attention_modules(model))}
     return list(configs.values())
 
 
 @contextlib.contextmanager
-def given(model: nn.Module, **inputs: Tensor) -> Iterator[nn.Module]:
+def given(model: Module, **inputs: Tensor) -> Iterator[Module]:
     """Gives a model's formula its inputs, for the calls inside the block.
 
         with saccade.hugging_face.given(model, doc=documents):

@@ -142,7 +142,7 @@ class MultiheadAttention(nn.Module):
     def _project(self, query: Tensor, key: Tensor, value: Tensor) -> tuple[Tensor, ...]:
         if self.in_proj_weight is not None and query is key and key is value:
             return F.linear(query, self.in_proj_weight, self.in_proj_bias).chunk(3, -1)
-        weights = self.in_proj_weight.chunk(3) if self.in_proj_weight is not None else (self.q_proj_weight, self.k_proj_weight,
+        weights: Any = self.in_proj_weight.chunk(3) if self.in_proj_weight is not None else (self.q_proj_weight, self.k_proj_weight,
                                                                                       self.v_proj_weight)
         biases = self.in_proj_bias.chunk(3) if self.in_proj_bias is not None else (None, None, None)
         return tuple(F.linear(tensor, weight, bias) for tensor, weight, bias in zip((query, key, value), weights, biases))
