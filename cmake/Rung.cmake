@@ -109,6 +109,7 @@ function(saccade_sanitized folder)
   target_include_directories(saccade_${folder}_sanitized PUBLIC "${PROJECT_SOURCE_DIR}/src"
                              "${PROJECT_BINARY_DIR}/generated")
   target_link_libraries(saccade_${folder}_sanitized PRIVATE saccade_warnings)
+  saccade_precompile(saccade_${folder}_sanitized src/saccade/sanitized_pch.h)
   foreach(link IN LISTS links)
     if(NOT link MATCHES "::")
       saccade_sanitized(${link})
@@ -123,7 +124,7 @@ function(saccade_fuzzer folder main)
   saccade_sanitized(${folder})
   add_executable(${folder}_fuzz ${main})
   target_link_libraries(${folder}_fuzz PRIVATE saccade_${folder}_sanitized saccade_warnings)
-  add_test(NAME ${folder}_fuzz COMMAND ${folder}_fuzz --iterations 20000)  # `make fuzz` goes on for longer
+  add_test(NAME ${folder}_fuzz COMMAND ${folder}_fuzz --iterations 10000)  # `make fuzz` goes on for longer
 endfunction()
 
 function(saccade_program name folder pch)
