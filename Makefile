@@ -42,7 +42,7 @@ demo: build
 	@build/saccade demo
 
 test: build
-	@ctest --preset release --parallel $(JOBS)
+	@ctest --preset release --parallel $$(($(JOBS) + 1))  # some tests wait for what they have started
 
 bench: build
 	@build/saccade bench
