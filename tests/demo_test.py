@@ -28,6 +28,7 @@ class Demo(unittest.TestCase):
         self.assertEqual([each["stage"] for each in told["findings"]],
                          ["formulas", "speed", "training", "inside", "sparse mask", "certificate", "texts", "report"])
         self.assertEqual(told["findings"][0]["found"][:13], "4 of 4 confor")
+        self.assertIn("step of 256 tokens", told["findings"][1]["found"])
         for number in range(1, 9):
             self.assertIn(f"{number}/8  ", result.stderr)
         page = (self.path / told["report"]).read_text()
@@ -38,6 +39,19 @@ class Demo(unittest.TestCase):
         # Every command that it names is one that can be typed.
         for command in told["commands"]:
             self.assertTrue(command.startswith("saccade "), command)
+
+    def test_only_what_a_demo_wrote_is_replaced(self):
+        folder = self.path / "mine"
+        (folder / "compare").mkdir(parents=True)
+        (folder / "demo.json").write_text("{}")
+        (folder / "notes.txt").write_text("keep")
+        (folder / "compare/old").write_text("stale")
+        demo = subprocess.Popen([PROGRAM, "demo", "--quick", "--out", folder], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        self.assertIn("1/8", demo.stdout.readline())  # the folder is ready by then
+        demo.kill()
+        demo.communicate()
+        self.assertEqual((folder / "notes.txt").read_text(), "keep")
+        self.assertFalse((folder / "compare/old").exists())
 
     def test_a_folder_of_others_is_left_alone(self):
         (self.path / "mine").mkdir()

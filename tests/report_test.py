@@ -2,30 +2,17 @@
 that scripts/setup fills. The tests of the page exit as skipped when node, chromium or a package is missing."""
 
 import json
-import os
 import pathlib
-import shutil
 import subprocess
 import sys
 import tempfile
 import unittest
 
+from browser import browse, missing
 from report_fixtures import EVIL, Fixtures
 
 PROGRAM, NPM = (str(pathlib.Path(sys.argv.pop(1)).resolve()) for _ in range(2))
 PAGE = pathlib.Path(__file__).resolve().parent / "report_page.mjs"
-BROWSER = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-
-
-def missing():
-    if not shutil.which("node"):
-        return "node is not installed"
-    if not BROWSER:
-        return "chromium is not installed"
-    for package in ("playwright-core", "axe-core"):
-        if not (pathlib.Path(NPM) / "node_modules" / package).is_dir():
-            return f"the npm package {package} is not in {NPM}; scripts/setup installs it"
-    return None
 
 
 def report(*words):
@@ -81,7 +68,7 @@ class Mistakes(unittest.TestCase):
 class Page(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
-        reason = missing()
+        reason = missing(NPM)
         if reason:
             raise unittest.SkipTest(reason)
         cls.directory = tempfile.TemporaryDirectory()
@@ -97,13 +84,6 @@ class Page(unittest.TestCase):
     def tearDownClass(cls):
         cls.directory.cleanup()
 
-    def browse(self, *words):
-        """Runs the checks of report_page.mjs; each that failed is a line."""
-        environment = {**os.environ, "SACCADE_NPM": NPM, "SACCADE_BROWSER": BROWSER}
-        done = subprocess.run(["node", PAGE, *map(str, words)], capture_output=True, text=True, timeout=300, env=environment)
-        self.assertEqual(done.returncode, 0, done.stdout[-6000:] + done.stderr[-3000:])
-        return done.stdout
-
     def test_every_kind_is_recognised_and_the_page_holds_what_the_files_say(self):
         out = self.path / "report.html"
         result = report(*self.inputs, "-o", out, "--title", "All of it " + EVIL, "--json")
@@ -117,16 +97,16 @@ class Page(unittest.TestCase):
         again = self.path / "again.html"
         report(*self.inputs, "-o", again, "--title", "All of it " + EVIL)
         self.assertEqual(out.read_bytes(), again.read_bytes(), "the same inputs give the same page")
-        self.browse("report", out, self.path)
+        browse(self, NPM, PAGE, "report", out, self.path)
 
     def test_a_long_text_is_drawn_quickly_and_exactly(self):
         out = self.path / "long.html"
         self.assertEqual(report(self.fixtures.long_attention(), "-o", out).returncode, 0)
-        self.browse("long", out)
+        browse(self, NPM, PAGE, "long", out)
 
 
 if __name__ == "__main__":
-    if missing():
-        print(f"the tests of the page are skipped: {missing()}")
+    if missing(NPM):
+        print(f"the tests of the page are skipped: {missing(NPM)}")
     program = unittest.main(exit=False)
-    sys.exit(not program.result.wasSuccessful() or (77 if missing() else 0))
+    sys.exit(not program.result.wasSuccessful() or (77 if missing(NPM) else 0))

@@ -1,11 +1,11 @@
 """view_test.py PROGRAM NPM: `saccade view`, from its first line to what a person sees in a browser. NPM is the folder that
 scripts/setup fills. The test of the page exits as skipped when node, chromium or a package is missing."""
 
+import base64
 import json
-import os
 import pathlib
-import shutil
 import signal
+import struct
 import subprocess
 import sys
 import tempfile
@@ -13,23 +13,18 @@ import unittest
 import urllib.error
 import urllib.request
 
+from browser import browse, missing
+
 PROGRAM, NPM = (str(pathlib.Path(sys.argv.pop(1)).resolve()) for _ in range(2))
 PAGE = pathlib.Path(__file__).resolve().parent / "view_page.mjs"
 RECIPES = PAGE.parent.parent / "recipes"
-BROWSER = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 SMALL = ("model.width=32", "model.heads=4", "model.layers=2", "train.steps=20", "train.batch=4", "train.validation_sequences=2",
          "data.length=64", "model.context=128", "sample.tokens=0")
 
 
-def missing():
-    if not shutil.which("node"):
-        return "node is not installed"
-    if not BROWSER:
-        return "chromium is not installed"
-    for package in ("playwright-core", "axe-core"):
-        if not (pathlib.Path(NPM) / "node_modules" / package).is_dir():
-            return f"the npm package {package} is not in {NPM}; scripts/setup installs it"
-    return None
+def floats(text):
+    data = base64.b64decode(text)
+    return list(struct.unpack(f"<{len(data) // 4}f", data))
 
 
 class Viewer:
@@ -105,19 +100,23 @@ class View(unittest.TestCase):
         with Viewer(self.path / "prior") as viewer:
             answer = viewer.ask("attention", {"text": "Ann gave Ben a key.", "layer": 1})[1]
         self.assertEqual(capture["tokens"], answer["tokens"])
+        tokens = len(answer["tokens"])
         self.assertEqual([each["head"] for each in capture["maps"]], [0, 1, 2, 3])
+        for stored, shown in zip(capture["maps"], answer["heads"]):
+            self.assertTrue(stored["triangle"])
+            triangle, whole = floats(stored["weights"]), floats(shown["weights"])
+            self.assertEqual(triangle, [whole[row * tokens + key] for row in range(tokens) for key in range(row + 1)])
+            self.assertAlmostEqual(sum(triangle), tokens, places=4)  # every row sums to 1
         self.assertEqual(capture["attention"], "prior")
 
     def test_the_page(self):
-        reason = missing()
+        reason = missing(NPM)
         if reason:
             self.skipTest(reason)
         with Viewer(self.path / "prior", "--compare", self.path / "causal") as viewer:
-            environment = {**os.environ, "SACCADE_NPM": NPM, "SACCADE_BROWSER": BROWSER}
-            done = subprocess.run(["node", PAGE, viewer.address], capture_output=True, text=True, timeout=200, env=environment)
-            self.assertEqual(done.returncode, 0, done.stdout[-6000:] + done.stderr[-3000:])
+            browse(self, NPM, PAGE, viewer.address)
 
 
 if __name__ == "__main__":
     program = unittest.main(exit=False)
-    sys.exit(not program.result.wasSuccessful() or (77 if missing() else 0))
+    sys.exit(not program.result.wasSuccessful() or (77 if missing(NPM) else 0))

@@ -20,9 +20,12 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr size_t kLargestFile = size_t{1} << 28;
 constexpr double kClearly = 0.01;           // nats per token
 constexpr const char* kMark = "demo.json";  // what makes a folder one that the demo may write anew
+// All that a demo writes, and all that the next one deletes.
+constexpr const char* kWritten[] = {"recipe.toml",    "learn.txt",   "certify.txt", "check.json",
+                                    "bench.json",     "compare",     "diagnosis",   "sparse",
+                                    "generated.json", "certificate", "report.html"};
 
 // Small enough that four trainings take two minutes on two cores.
 constexpr const char* kRecipe =
@@ -73,7 +76,8 @@ class Demo {
   ExitCode run() {
     prepare_folder();
     const auto start = std::chrono::steady_clock::now();
-    stage("check every shipped formula", [&] { return check(); });
+    stage(options_.quick ? "check four shipped formulas" : "check every shipped formula",
+          [&] { return check(); });
     stage("measure speed beside torch's SDPA", [&] { return bench(); });
     stage("train four mechanisms and compare", [&] { return compare(); });
     stage("look inside the best", [&] { return diagnose(); });
@@ -98,7 +102,8 @@ class Demo {
     require(earlier || !fs::exists(out_, none) || fs::is_empty(out_, none),
             "demo: {} is there and was not written by a demo; expected a new folder, see --out",
             out_.string());
-    if (earlier) fs::remove_all(out_, none);
+    if (earlier)
+      for (const char* name : kWritten) fs::remove_all(out_ / name, none);
     make_directories(out_);
     write_atomic(out_ / kMark, "{}\n");
     write_atomic(out_ / "recipe.toml", kRecipe);
@@ -175,16 +180,18 @@ class Demo {
     }
     return {"speed",
             parts.empty() ? "no rival computes the same"
-                          : fmt::format("our speed in a training step of 1024 tokens is {}{}",
+                          : fmt::format("our speed in a training step of {} tokens is {}{}", longest,
                                         join(parts, ", "), good ? "" : "; below 1 torch is faster"),
             good && !parts.empty()};
   }
 
   Finding compare() {
-    const Json results =
-        saccade_json({"compare", at("recipe.toml"), options_.quick ? "train.steps=20" : "train.steps=200",
-                      "--attention", "causal,prior,ape,gpam", "--runs", "1", "--lengths", "1,2",
-                      "--no-control", "--no-corruption", "--out", at("compare")});
+    std::vector<std::string> arguments = {
+        "compare", at("recipe.toml"), "--attention", "causal,prior,ape,gpam", "--runs",
+        "1",       "--lengths",       "1,2",         "--no-control",          "--no-corruption",
+        "--out",   at("compare")};
+    if (options_.quick) arguments.insert(arguments.begin() + 2, "train.steps=20");
+    const Json results = saccade_json(arguments);
     std::vector<std::string> parts;
     double lowest = std::numeric_limits<double>::infinity(), baseline = 0;
     double lowest_long = lowest, baseline_long = 0;
@@ -274,7 +281,7 @@ class Demo {
   void tell(double seconds) {
     const std::vector<std::string> next = {
         "saccade view " + model_, "saccade explain " + best_ + " --length 8192",
-        "saccade train recipes/shakespeare.toml attention=prior   # your own text: data.train=FILE"};
+        "saccade train " + at("recipe.toml") + " attention=prior data.source=text data.train=YOUR_TEXT.txt"};
     Json json = {{"seconds", seconds},
                  {"report", at("report.html")},
                  {"findings", Json::array()},

@@ -170,11 +170,13 @@ Capture capture_attention(Transformer model, const Tensor& ids, const CaptureOpt
   require(ids.dim() == 1, "capture: the ids have {} dimensions; expected one text, [tokens]", ids.dim());
   const int64_t tokens = ids.size(0);
   const CaptureOptions options = complete(given, architecture, tokens);
-  const int64_t bytes = bytes_of_capture(architecture, tokens, options);
+  const bool selects = std::ranges::any_of(
+      options.layers, [&](int64_t layer) { return model->block(layer)->attention->selector() != nullptr; });
+  const int64_t bytes = bytes_of_capture(architecture, tokens, options) * (selects ? 2 : 1);
   require(bytes <= options.most_bytes,
-          "capture: {} of weights, with at most {} allowed; choose fewer layers, heads or rows, or larger "
+          "capture: {} of weights{}, with at most {} allowed; choose fewer layers, heads or rows, or larger "
           "cells",
-          bytes_text(bytes), bytes_text(options.most_bytes));
+          bytes_text(bytes), selects ? " and of what was kept" : "", bytes_text(options.most_bytes));
   const torch::NoGradGuard no_gradient;
   const Wanted wanted{options.heads, options.first_row, options.rows, options.cell};
   Watch watch(model, options.layers, wanted);

@@ -33,7 +33,7 @@ struct Capture {
   std::vector<CapturedHead> heads;  // by layer, then by head
 };
 
-// Bytes that the result holds.
+// Bytes of the weights; what a selector kept takes as many again.
 int64_t bytes_of_capture(const Architecture& architecture, int64_t tokens, const CaptureOptions& options);
 
 // `ids` is [tokens]: one text. The model is left as it was. Throws Error for layers, heads and rows that are

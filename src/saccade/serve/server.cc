@@ -38,49 +38,15 @@ bool same_text(std::string_view a, std::string_view b) {
   return different == 0;
 }
 
-// Starts a thread when all others are busy, up to a limit.
-class Threads : public httplib::TaskQueue {
+// How the library asks for threads.
+class Connections : public httplib::TaskQueue {
  public:
-  explicit Threads(int most) : most_(static_cast<size_t>(most)) {}
-
-  void enqueue(std::function<void()> task) override {
-    const std::lock_guard lock(mutex_);
-    tasks_.push_back(std::move(task));
-    if (idle_ < tasks_.size() && threads_.size() < most_) threads_.emplace_back([this] { work(); });
-    changed_.notify_one();
-  }
-  void shutdown() override {
-    {
-      const std::lock_guard lock(mutex_);
-      closed_ = true;
-    }
-    changed_.notify_all();
-    for (std::thread& thread : threads_) thread.join();
-  }
+  explicit Connections(int most) : threads_(static_cast<size_t>(most)) {}
+  void enqueue(std::function<void()> task) override { threads_.add(std::move(task)); }
+  void shutdown() override { threads_.finish(); }
 
  private:
-  void work() {
-    std::unique_lock lock(mutex_);
-    while (true) {
-      ++idle_;
-      changed_.wait(lock, [this] { return closed_ || !tasks_.empty(); });
-      --idle_;
-      if (tasks_.empty()) return;
-      const std::function<void()> task = std::move(tasks_.front());
-      tasks_.pop_front();
-      lock.unlock();
-      task();
-      lock.lock();
-    }
-  }
-
-  const size_t most_;
-  size_t idle_ = 0;
-  bool closed_ = false;
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  std::deque<std::function<void()>> tasks_;
-  std::vector<std::thread> threads_;
+  TaskThreads threads_;
 };
 
 void refuse(httplib::Response& response, int status, std::string_view why) {
@@ -143,7 +109,7 @@ LocalServer::LocalServer(std::map<std::string, ServedFile> files, std::map<std::
   inside.files = std::move(files);
   inside.answers = std::move(answers);
   httplib::Server& server = inside.server;
-  server.new_task_queue = [most = options.connections] { return new Threads(most); };
+  server.new_task_queue = [most = options.connections] { return new Connections(most); };
   server.set_payload_max_length(options.largest_body);
   server.set_keep_alive_timeout(kIdleSeconds);
   server.set_read_timeout(kIdleSeconds);

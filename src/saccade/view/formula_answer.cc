@@ -45,26 +45,6 @@ Json errors_of(const FormulaError& error, const std::string& text) {
   return {{"errors", list}, {"text", error.what()}};
 }
 
-Json finite(double value) { return std::isfinite(value) ? Json(value) : Json(nullptr); }
-
-Json parameters_of(const Attention& attention) {
-  Json list = Json::array();
-  const auto parameters = attention->named_parameters(false);
-  for (const TableInfo& table : attention->formula().plan().tables) {
-    if (table.source != TableInfo::Source::param) continue;
-    const Tensor values = parameters[table.name].detach().to(torch::kDouble).contiguous().flatten();
-    Json dimensions = Json::array();
-    for (const Dimension& dimension : table.dimensions) dimensions.push_back(to_string(dimension));
-    list.push_back({{"name", table.name},
-                    {"dimensions", dimensions},
-                    {"low", finite(table.low)},
-                    {"high", finite(table.high)},
-                    {"values", std::vector<double>(values.data_ptr<double>(),
-                                                   values.data_ptr<double>() + values.numel())}});
-  }
-  return list;
-}
-
 // Why weights cannot be shown; empty: they can.
 std::string obstacle(const Plan& plan) {
   std::vector<std::string> inputs;
@@ -131,7 +111,7 @@ Json answer_formula(const Json& json) {
   Json answer = {{"summary", formula.summary()},
                  {"canonical", formula.print()},
                  {"explain", explain(formula, {.length = tokens})},
-                 {"parameters", parameters_of(attention)},
+                 {"parameters", learned_json(attention)},
                  {"decodes", plan.decoding.possible},
                  {"tokens", tokens},
                  {"heads", heads},

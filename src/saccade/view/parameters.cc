@@ -17,7 +17,28 @@ std::vector<std::string> learned_by(const Attention& attention) {
   return names;
 }
 
+Json finite(double value) { return std::isfinite(value) ? Json(value) : Json(nullptr); }
+
 }  // namespace
+
+Json learned_json(const Attention& attention) {
+  Json list = Json::array();
+  const auto parameters = attention->named_parameters(false);
+  for (const TableInfo& table : attention->formula().plan().tables) {
+    if (table.source != TableInfo::Source::param) continue;
+    const at::Tensor values = parameters[table.name].detach().to(torch::kDouble).contiguous().flatten();
+    Json dimensions = Json::array();
+    for (const Dimension& dimension : table.dimensions) dimensions.push_back(to_string(dimension));
+    list.push_back({{"name", table.name},
+                    {"dimensions", dimensions},
+                    {"by_head", table.has(Dimension::Kind::head) && table.subscripted().empty()},
+                    {"low", finite(table.low)},
+                    {"high", finite(table.high)},
+                    {"values", std::vector<double>(values.data_ptr<double>(),
+                                                   values.data_ptr<double>() + values.numel())}});
+  }
+  return list;
+}
 
 ParameterValues read_values(const Field& field) {
   ParameterValues values;

@@ -6,12 +6,17 @@
 #include <vector>
 
 #include "saccade/attention/attention.h"
+#include "saccade/base/json.h"
 #include "saccade/report/field.h"
 
 namespace saccade {
 
 // By name: one value for all, or one for each element.
 using ParameterValues = std::map<std::string, std::vector<double>>;
+
+// What the formula learns, for the page: [{"name", "dimensions", "by_head": one value for each head, "low",
+// "high": null without a bound, "values"}].
+Json learned_json(const Attention& attention);
 
 // An object of numbers and lists of numbers.
 ParameterValues read_values(const Field& field);

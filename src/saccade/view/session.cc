@@ -37,22 +37,9 @@ Json describe_model(const std::string& name, Transformer model) {
   Json layers = Json::array();
   for (int64_t layer = 0; layer < a.layers; ++layer) {
     const Attention attention = model->block(layer)->attention;
-    Json learned = Json::array();
-    const auto parameters = attention->named_parameters(false);
-    for (const TableInfo& table : attention->formula().plan().tables) {
-      if (table.source != TableInfo::Source::param) continue;
-      const Tensor values = parameters[table.name].detach().to(torch::kDouble).contiguous().flatten();
-      Json json = {{"name", table.name},
-                   {"by_head", table.has(Dimension::Kind::head)},
-                   {"low", std::isfinite(table.low) ? Json(table.low) : Json(nullptr)},
-                   {"high", std::isfinite(table.high) ? Json(table.high) : Json(nullptr)}};
-      json["values"] =
-          std::vector<double>(values.data_ptr<double>(), values.data_ptr<double>() + values.numel());
-      learned.push_back(std::move(json));
-    }
     layers.push_back({{"formula", mechanism_name(attention->formula())},
                       {"text", attention->formula().resolved()},
-                      {"learned", std::move(learned)},
+                      {"learned", learned_json(attention)},
                       {"sparse", attention->selector() != nullptr}});
   }
   return {{"name", name},

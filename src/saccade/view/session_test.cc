@@ -49,7 +49,11 @@ TEST(Session, DescribesItsModels) {
   EXPECT_EQ(layer.at("formula"), "prior");
   EXPECT_EQ(layer.at("learned").at(0).at("name"), "alpha");
   EXPECT_EQ(layer.at("learned").at(0).at("values").size(), 4u);
+  EXPECT_TRUE(layer.at("learned").at(0).at("by_head").get<bool>());
   EXPECT_GT(found.at("mechanisms").size(), 10u);
+  // A table by head and bucket has no slider for a head.
+  Session tables = session_of(random_model(architecture(), "t5"));
+  EXPECT_FALSE(tables.describe()["models"]["baseline"]["layers"][0]["learned"][0]["by_head"].get<bool>());
   EXPECT_TRUE(Session().describe().at("models").empty());
 }
 

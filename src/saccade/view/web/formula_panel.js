@@ -50,8 +50,7 @@
       const signature = JSON.stringify([formula.value, heads.value, head.value]);
       if (signature === known) return;
       known = signature;
-      const list = answer.parameters.map((each) => ({ ...each, by_head: each.dimensions.length === 1 && each.dimensions[0] === "head" }));
-      const made = saccade.sliders(list, null, (next) => { values = next; look(); });
+      const made = saccade.sliders(answer.parameters, null, (next) => { values = next; look(); });
       sliders.replaceChildren(...(made.count ? [element("h3", {}, "Parameters"), made.node] : []));
     }
 
