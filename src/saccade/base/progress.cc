@@ -33,6 +33,14 @@ std::string bar(double part) {
   return result;
 }
 
+// "3.1/s", or "2.4/min" for what takes seconds.
+std::string rate(double each_second) {
+  const auto digits = [](double value) {
+    return value < 10 ? fmt::format("{:.1f}", value) : fmt::format("{:.0f}", value);
+  };
+  return each_second >= 1 ? digits(each_second) + "/s" : digits(each_second * 60) + "/min";
+}
+
 }  // namespace
 
 std::string clock_time(double seconds) {
@@ -50,8 +58,9 @@ std::string progress_line(std::string_view label, std::int64_t done, std::int64_
     const std::int64_t bounded = std::clamp<std::int64_t>(done, 0, total);
     const double part = static_cast<double>(bounded) / static_cast<double>(total);
     line = fmt::format("{} {} {}/{} {:.0f}%", label, bar(part), bounded, total, std::floor(100 * part));
-    if (bounded > 0 && bounded < total)
-      line += fmt::format(", {} left", clock_time(seconds * (1 / part - 1)));
+    if (bounded > 0 && bounded < total && seconds > 0)
+      line += fmt::format(", {}, {} left", rate(static_cast<double>(bounded) / seconds),
+                          clock_time(seconds * (1 / part - 1)));
   } else {
     line = fmt::format("{} {}, {}", label, done, clock_time(seconds));
   }

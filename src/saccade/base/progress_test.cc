@@ -54,10 +54,15 @@ TEST(ClockTime, LooksLikeAClock) {
   EXPECT_EQ(clock_time(-1), "--:--");
 }
 
-TEST(ProgressLine, ShowsCountPercentTimeLeftAndNote) {
+TEST(ProgressLine, ShowsCountPercentRateTimeLeftAndNote) {
   const auto line = progress_line("train", 25, 100, 10, "loss 2.31", 200);
-  EXPECT_THAT(line,
-              AllOf(testing::StartsWith("train ━━━━━━──"), EndsWith("25/100 25%, 0:30 left, loss 2.31")));
+  EXPECT_THAT(line, AllOf(testing::StartsWith("train ━━━━━━──"),
+                          EndsWith("25/100 25%, 2.5/s, 0:30 left, loss 2.31")));
+}
+
+TEST(ProgressLine, CountsByTheMinuteWhatTakesSeconds) {
+  EXPECT_THAT(progress_line("train", 1, 4, 20, "", 200), EndsWith("1/4 25%, 3.0/min, 1:00 left"));
+  EXPECT_THAT(progress_line("train", 250, 1000, 1, "", 200), EndsWith("25%, 250/s, 0:03 left"));
 }
 
 TEST(ProgressLine, SaysNoTimeLeftBeforeTheFirstStepAndAfterTheLast) {

@@ -48,9 +48,10 @@ ExitCode run(const Options& given) {
     tokenizer = load_tokenizer(find_model(options.tokenizer));
   Prepared result;
   {
-    Progress progress(100, "prepare");
+    std::optional<Progress> progress;
     options.on_progress = [&](int64_t bytes, int64_t all) {
-      progress.update(all > 0 ? bytes * 100 / all : 0);
+      if (!progress) progress.emplace(all / 1000, "prepare, in kB");
+      progress->update(bytes / 1000);
     };
     result = prepare_tokens(options, std::move(tokenizer));
   }
