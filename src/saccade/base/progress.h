@@ -9,8 +9,8 @@
 
 namespace saccade {
 
-/// The line of a progress bar for a given state, cut to `width` columns: label, bar, count, rate, time left, note.
-/// The bar, the rate and the time left are missing when `total` is not known (0 or less).
+/// The line of a progress bar for a given state, cut to `width` columns: label, bar, count, rate, time left,
+/// note. The bar, the rate and the time left are missing when `total` is not known (0 or less).
 std::string progress_line(std::string_view label, std::int64_t done, std::int64_t total, double seconds,
                           std::string_view note, int width);
 
