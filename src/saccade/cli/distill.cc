@@ -83,11 +83,17 @@ void print_result(const Options& options, const DistillResult& result) {
         result.learned_divergence, result.solution.divergence - result.learned_divergence);
   print("{:<12} choosing takes {:.1f} % of dense attention's arithmetic at the longest window\n", "cost",
         100 * result.selection_cost);
-  for (const AttentionTime& time : result.times)
-    print("{:<12} {:>5} tokens: {:.2f} times as fast as dense attention, choosing included\n", "speed",
+  for (const AttentionTime& time : result.times) {
+    print("{:<12} {:>5} tokens: {:.2f} times as fast as dense attention, choosing included", "speed",
           time.tokens, time.dense / time.sparse);
-  if (!result.times.empty())
-    print("{:<12} with fewer than {} keys all are looked at\n", "", result.selectors[0]->options().min_keys);
+    if (time.next_sparse > 0) print("; {:.2f} for one new token", time.next_dense / time.next_sparse);
+    print("\n");
+  }
+  if (!result.times.empty()) {
+    const SelectionOptions& set = result.selectors[0]->options();
+    print("{:<12} with fewer than {} keys all are looked at, and with fewer than {} in decoding\n", "",
+          set.min_keys, set.min_cached);
+  }
   print("{:<12} {}\n", "time", clock_time(result.seconds));
   if (!result.solution.found)
     print("\nThe budget does not hold on held-out text with anything left out: all keys are looked at.\n");

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "saccade/attention/rows.h"
 #include "saccade/base/meter.h"
 
 namespace saccade {
@@ -11,6 +12,57 @@ namespace {
 
 constexpr int64_t kShortest = 512;
 constexpr int64_t kRounds = 2;
+// Of one new token, which takes a fraction of a millisecond.
+constexpr int64_t kRoundsOfNext = 20;
+
+struct Times {
+  double dense = std::numeric_limits<double>::infinity(), sparse = dense, choosing = dense;
+};
+
+// The shortest of each in so many rounds. `chosen` gets the lists of the last one.
+Times take_turns(AttentionImpl& attention, SparseSelector& selector, PairInputs& chosen, KvCache* cache,
+                 int64_t rounds) {
+  Times times;
+  // The first round warms up and is not counted.
+  for (int64_t round = -1; round < rounds; ++round) {
+    chosen.lists.reset();
+    const Meter dense_meter;
+    attention.attend(chosen, false);
+    const double dense = dense_meter.seconds();
+    const Meter sparse_meter;
+    chosen.lists = selector.select(chosen, cache);
+    const double choosing = sparse_meter.seconds();
+    attention.attend(chosen, false);
+    const double sparse = sparse_meter.seconds();
+    if (round < 0) continue;
+    times = {std::min(times.dense, dense), std::min(times.sparse, sparse),
+             std::min(times.choosing, choosing)};
+  }
+  return times;
+}
+
+// A cache as the selector has it after all tokens of a text but the last.
+KvCache cache_before_last(const Plan& plan, SparseSelector& selector, const PairInputs& inputs) {
+  const int64_t before = inputs.value.size(2) - 1;
+  PairInputs earlier = rows_of(plan, inputs, 0, before);
+  for (at::Tensor& key : earlier.keys)
+    if (key.defined()) key = key.narrow(2, 0, before);
+  earlier.value = earlier.value.narrow(2, 0, before);
+  KvCache cache;
+  selector.select(earlier, &cache);
+  cache.advance(before);
+  return cache;
+}
+
+struct Share {
+  double kept = 0, visible = 0;
+
+  void add(const PairInputs& inputs, bool causal) {
+    const PairCount count = count_pairs(inputs.lists, inputs, causal);
+    kept += count.kept.sum().item<double>();
+    visible += count.visible * static_cast<double>(count.kept.numel());
+  }
+};
 
 }  // namespace
 
@@ -18,37 +70,31 @@ AttentionTime measure_attention_time(Transformer model, const Selectors& selecto
                                      int64_t rounds) {
   AttentionTime result{.tokens = std::ssize(text)};
   const TokenIds texts[] = {text};
-  double kept = 0, visible = 0;
+  Share all, next;
   stream_layers(model, texts, [&](int64_t layer, std::span<const PairInputs> inputs) {
     SparseSelector& selector = *selectors[static_cast<size_t>(layer)];
     AttentionImpl& attention = *model->block(layer)->attention;
-    const int64_t least = std::exchange(selector.options().min_keys, 0);
-    double dense = std::numeric_limits<double>::infinity(), sparse = dense, choosing = dense;
+    const SelectionOptions options = selector.options();
+    selector.options().min_keys = selector.options().min_cached = 0;
     PairInputs chosen = inputs[0];
-    // The first round warms up and is not counted.
-    for (int64_t round = -1; round < rounds; ++round) {
-      const Meter dense_meter;
-      attention.attend(inputs[0], false);
-      const double dense_seconds = dense_meter.seconds();
-      const Meter sparse_meter;
-      chosen.lists = selector.select(inputs[0], nullptr);
-      const double choosing_seconds = sparse_meter.seconds();
-      attention.attend(chosen, false);
-      const double sparse_seconds = sparse_meter.seconds();
-      if (round < 0) continue;
-      dense = std::min(dense, dense_seconds);
-      sparse = std::min(sparse, sparse_seconds);
-      choosing = std::min(choosing, choosing_seconds);
+    const Times times = take_turns(attention, selector, chosen, nullptr, rounds);
+    result.dense += times.dense;
+    result.sparse += times.sparse;
+    result.choosing += times.choosing;
+    all.add(chosen, selector.causal());
+    if (selector.causal()) {
+      const Plan& plan = model->formula(layer).plan();
+      KvCache cache = cache_before_last(plan, selector, inputs[0]);
+      PairInputs last = rows_of(plan, inputs[0], std::ssize(text) - 1, 1);
+      const Times times_of_next = take_turns(attention, selector, last, &cache, rounds * kRoundsOfNext);
+      result.next_dense += times_of_next.dense;
+      result.next_sparse += times_of_next.sparse;
+      next.add(last, true);
     }
-    selector.options().min_keys = least;
-    result.dense += dense;
-    result.sparse += sparse;
-    result.choosing += choosing;
-    const PairCount count = count_pairs(chosen.lists, chosen, selector.causal());
-    kept += count.kept.sum().item<double>();
-    visible += count.visible * static_cast<double>(count.kept.numel());
+    selector.options() = options;
   });
-  result.density = kept / visible;
+  result.density = all.kept / all.visible;
+  result.next_density = next.visible > 0 ? next.kept / next.visible : 1;
   return result;
 }
 
@@ -59,10 +105,16 @@ std::vector<AttentionTime> set_crossover(Transformer model, const Selectors& sel
     times.push_back(
         measure_attention_time(model, selectors, TokenIds(text.begin(), text.begin() + tokens), kRounds));
   // From the end on, as long as it wins; not measured, or lost at the longest: only beyond that.
-  int64_t from = times.empty() ? 0 : 2 * times.back().tokens;
-  for (auto time = times.rbegin(); time != times.rend() && time->sparse < time->dense; ++time)
-    from = time->tokens;
-  for (const auto& selector : selectors) selector->options().min_keys = from;
+  const auto from = [&](double AttentionTime::*dense, double AttentionTime::*sparse) {
+    int64_t result = times.empty() ? 0 : 2 * times.back().tokens;
+    for (auto time = times.rbegin(); time != times.rend() && (*time).*sparse < (*time).*dense; ++time)
+      result = time->tokens;
+    return result;
+  };
+  for (const auto& selector : selectors) {
+    selector->options().min_keys = from(&AttentionTime::dense, &AttentionTime::sparse);
+    selector->options().min_cached = from(&AttentionTime::next_dense, &AttentionTime::next_sparse);
+  }
   return times;
 }
 
@@ -71,7 +123,10 @@ Json to_json(const AttentionTime& time) {
           {"dense_seconds", time.dense},
           {"sparse_seconds", time.sparse},
           {"choosing_seconds", time.choosing},
-          {"density", time.density}};
+          {"density", time.density},
+          {"next_dense_seconds", time.next_dense},
+          {"next_sparse_seconds", time.next_sparse},
+          {"next_density", time.next_density}};
 }
 
 }  // namespace saccade

@@ -14,14 +14,17 @@ struct AttentionTime {
   // in it.
   double dense = 0, sparse = 0, choosing = 0;
   double density = 0;
+  // The same for one new token, with all others in the cache.
+  double next_dense = 0, next_sparse = 0, next_density = 0;
 };
 
 // The two take turns.
 AttentionTime measure_attention_time(Transformer model, const Selectors& selectors, const TokenIds& text,
                                      int64_t rounds);
 
-// Times at doubling lengths of the text, and sets min_keys of the selectors to the first length from which on
-// sparse attention is faster at all measured ones; beyond all measured lengths if it never is.
+// Times at doubling lengths of the text, and sets min_keys and min_cached of the selectors to the first
+// length from which on sparse attention is faster at all measured ones; beyond all measured lengths if it
+// never is.
 std::vector<AttentionTime> set_crossover(Transformer model, const Selectors& selectors, const TokenIds& text,
                                          int64_t longest);
 

@@ -446,9 +446,13 @@ TEST(AttentionTime, MeasuresAndSetsTheCrossover) {
   EXPECT_GT(time.dense, 0);
   EXPECT_GT(time.sparse, time.choosing);
   EXPECT_LT(time.density, 0.5);
+  EXPECT_GT(time.next_dense, 0);
+  EXPECT_GT(time.next_sparse, 0);
+  EXPECT_LT(time.next_density, 0.5);
   EXPECT_TRUE(
       set_crossover(model, selectors, random_text(256), 256).empty());  // too short to measure anything
   EXPECT_EQ(selectors[0]->options().min_keys, 0);
+  EXPECT_EQ(selectors[0]->options().min_cached, 0);
 }
 
 }  // namespace

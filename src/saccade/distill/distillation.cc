@@ -253,7 +253,7 @@ Selectors train_selectors(Transformer model, const TextWindows& windows, const D
     for (const auto& selector : selectors) {
       require(dynamic_cast<LowRankSelector*>(selector.get()) != nullptr,
               "{}: selectors of kind '{}' have no scores", run.scorers.string(), selector->kind());
-      selector->options().min_keys = 0;
+      selector->options().min_keys = selector->options().min_cached = 0;
     }
     return selectors;
   }

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "saccade/attention/raw_call.h"
+#include "saccade/attention/rows.h"
 #include "saccade/base/error.h"
 #include "saccade/kernels/key_selection.h"
 #include "saccade/sparse/low_rank.h"
@@ -48,11 +49,9 @@ RowWeights weights_of_rows(const Formula& formula, const PairInputs& inputs, int
   require(inputs.queries[0].size(0) == 1 && !inputs.key_mask.defined(),
           "distill: a batch of {} texts; expected one, without padding", inputs.queries[0].size(0));
   if (is_plain(formula)) return plain_weights(inputs, looks_back_only(formula), begin, end);
-  PairInputs rows = inputs;
-  rows.lists.reset();
-  for (Tensor& query : rows.queries)
-    if (query.defined()) query = query.narrow(2, begin, end - begin);
-  rows.offset += begin;
+  PairInputs without_lists = inputs;
+  without_lists.lists.reset();
+  const PairInputs rows = rows_of(formula.plan(), without_lists, begin, end - begin);
   const AttentionResult result = reference_attention(formula.plan(), rows, true);
   return {result.weights[0].abs().to(torch::kFloat), result.log_sums.at(0)[0].to(torch::kFloat)};
 }

@@ -251,11 +251,12 @@ class HeadSelection {
 // so.
 void pack_blocks(const SelectionTask& task, int64_t batch, int64_t head, float* out) {
   const int64_t width = task.rank + 1, keys = task.shape.keys;
-  const float* source = task.keys + (batch * task.shape.heads + head) * keys * width;
+  const auto* source = reinterpret_cast<const float*>(row_address(task.keys, batch, head, 0));
   const uint8_t* real = task.real ? task.real + batch * keys : nullptr;
   for (int64_t first = 0; first < keys; first += kKeyBlock, out += width * kKeyBlock) {
     const int64_t used = std::min(kKeyBlock, keys - first);
-    primitives<float>().transpose(source + first * width, width, used, width, out, kKeyBlock, kKeyBlock);
+    primitives<float>().transpose(source + first * task.keys.token_stride, task.keys.token_stride, used,
+                                  width, out, kKeyBlock, kKeyBlock);
     for (int64_t key = 0; key < kKeyBlock; ++key)
       if (key >= used || (real && !real[first + key])) out[task.rank * kKeyBlock + key] = kHidden;
   }
@@ -264,6 +265,9 @@ void pack_blocks(const SelectionTask& task, int64_t batch, int64_t head, float* 
 void check(const SelectionTask& task) {
   invariant(task.query_tile % task.pool == 0 && task.pool % task.samples == 0,
             "select_keys: tiles are no whole number of groups, or groups of samples");
+  invariant(task.keys.width == task.rank + 1 && task.keys.storage == Storage::float32 &&
+                task.keys.feature_stride == 1,
+            "select_keys: the numbers of keys are not floats side by side");
   invariant(task.counts || task.thresholds, "select_keys: neither thresholds nor counts");
   invariant(!task.ranges.empty() && task.ranges[0] == 0 && std::ranges::is_sorted(task.ranges),
             "select_keys: the ranges of positions do not rise from 0");

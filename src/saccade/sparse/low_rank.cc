@@ -1,5 +1,5 @@
-// Products make the few numbers, the kernels do the rest; one new query is done in plain tensor operations,
-// since all keys' numbers lie ready in the cache.
+// Products make the few numbers, the kernels do the rest. In decoding the numbers of all keys lie ready in
+// the cache.
 #include "saccade/sparse/low_rank.h"
 
 #include <algorithm>
@@ -167,72 +167,40 @@ std::optional<KeyLists> LowRankSelector::select(const PairInputs& inputs, KvCach
     const int64_t fresh = query.size(2);
     remembered = cache->append(kTrack, single_->key_numbers(key.narrow(2, key.size(2) - fresh, fresh)));
   }
-  if (key.size(2) < options().min_keys) return std::nullopt;
-  if (query.size(2) == 1 && cache) {
-    if (!single_) return std::nullopt;
-    return select_single(inputs, remembered);
-  }
-  kernels::SelectionTask task{.shape = shape_of(inputs),
-                              .query = array_of(query),
-                              .key = array_of(key),
-                              .scale = scale_of(query),
-                              .causal = causal(),
-                              .query_tile = options().query_tile,
-                              .key_tile = options().key_tile,
-                              .pool = scorer_.pool,
-                              .samples = scorer_.samples,
-                              .sinks = options().sinks,
-                              .near = options().near,
-                              .rank = scorer_.rank(),
-                              .ranges = ranges_,
-                              .length_power = length_power};
-  const Tensor groups = scorer_.group_numbers(query).contiguous(),
-               keys = scorer_.key_numbers(key).contiguous();
-  const Tensor factors = scorer_.log_factor.exp().contiguous(), thresholds = scorer_.thresholds.contiguous();
-  const Tensor real = inputs.key_mask.defined() ? inputs.key_mask.to(torch::kByte).contiguous() : Tensor();
-  task.groups = groups.const_data_ptr<float>();
-  task.keys = keys.const_data_ptr<float>();
-  task.factors = factors.const_data_ptr<float>();
-  task.thresholds = thresholds.const_data_ptr<float>();
-  if (real.defined()) task.real = real.const_data_ptr<uint8_t>();
-  if (!counts.empty()) task.counts = counts.data();
-  return lists_of(task, kernels::select_keys(task));
+  if (too_few(inputs, cache)) return std::nullopt;
+  if (query.size(2) > 1 || !cache)
+    return select_with(scorer_, options().query_tile, inputs, scorer_.key_numbers(key).contiguous());
+  if (!single_) return std::nullopt;
+  return select_with(*single_, 1, inputs, remembered);
 }
 
-KeyLists LowRankSelector::select_single(const PairInputs& inputs, const Tensor& key_numbers) const {
-  const Tensor query = inputs.queries[0].detach().to(torch::kFloat),
-               key = inputs.keys[0].detach().to(torch::kFloat);
-  const int64_t batch = query.size(0), heads = query.size(1), keys = key.size(2), group = heads / key.size(1);
-  const int64_t position = inputs.offset,
-                sinks = std::clamp<int64_t>(options().sinks - inputs.first_key, 0, keys);
-  const int64_t near = std::max(sinks, keys - 1 - options().near);
-  Tensor numbers = single_->group_numbers(query);                    // [batch, heads, 1, rank + 1]
-  const Tensor added = numbers.select(-1, single_->rank()).clone();  // [batch, heads, 1]
-  numbers.select(-1, single_->rank()).fill_(1);
-  Tensor scores =
-      torch::matmul(numbers, key_numbers.transpose(2, 3)).squeeze(2) + added;  // [batch, heads, keys]
-  // Exact scores of what is kept anyway.
-  const Tensor kept_keys = torch::cat({key.narrow(2, 0, sinks), key.narrow(2, near, keys - near)}, 2);
-  Tensor exact =
-      torch::matmul(query.view({batch, key.size(1), group, -1}) * scale_of(query), kept_keys.transpose(2, 3))
-          .view({batch, heads, -1});
-  if (inputs.key_mask.defined()) {
-    const Tensor padding = inputs.key_mask.logical_not().unsqueeze(1);
-    scores.masked_fill_(padding, -INFINITY);
-    exact.masked_fill_(torch::cat({padding.narrow(2, 0, sinks), padding.narrow(2, near, keys - near)}, 2),
-                       -INFINITY);
-  }
-  Tensor weights = (scores - exact.logsumexp(-1, true)).clamp_max_(60).exp_();
-  weights.narrow(2, 0, sinks).zero_();
-  weights.narrow(2, near, keys - near).zero_();
-  weights = weights / (weights.sum(-1, true) + 1) * single_->log_factor.exp().unsqueeze(-1);
-  const double fall =
-      std::pow(1024.0 / std::max<double>(1, static_cast<double>(position) + 0.5), length_power);
-  const auto range = std::ranges::upper_bound(ranges_, position) - ranges_.begin() - 1;
-  Tensor keep = weights >= (single_->thresholds.select(1, range) * fall).unsqueeze(-1);
-  keep.narrow(2, 0, sinks).fill_(true);
-  keep.narrow(2, near, keys - near).fill_(true);
-  return lists_of(keep.unsqueeze(2), 1);
+KeyLists LowRankSelector::select_with(const LowRankScorer& scorer, int64_t query_tile,
+                                      const PairInputs& inputs, const Tensor& key_numbers) const {
+  const Tensor query = inputs.queries[0].detach(), key = inputs.keys[0].detach();
+  const Tensor groups = scorer.group_numbers(query).contiguous(),
+               factors = scorer.log_factor.exp().contiguous(), thresholds = scorer.thresholds.contiguous();
+  const Tensor real = inputs.key_mask.defined() ? inputs.key_mask.to(torch::kByte).contiguous() : Tensor();
+  const kernels::SelectionTask task{.shape = shape_of(inputs),
+                                    .query = array_of(query),
+                                    .key = array_of(key),
+                                    .scale = scale_of(query),
+                                    .real = real.defined() ? real.const_data_ptr<uint8_t>() : nullptr,
+                                    .causal = causal(),
+                                    .query_tile = query_tile,
+                                    .key_tile = options().key_tile,
+                                    .pool = scorer.pool,
+                                    .samples = scorer.samples,
+                                    .sinks = options().sinks,
+                                    .near = options().near,
+                                    .rank = scorer.rank(),
+                                    .groups = groups.const_data_ptr<float>(),
+                                    .keys = array_of(key_numbers),
+                                    .factors = factors.const_data_ptr<float>(),
+                                    .thresholds = thresholds.const_data_ptr<float>(),
+                                    .ranges = ranges_,
+                                    .length_power = length_power,
+                                    .counts = counts.empty() ? nullptr : counts.data()};
+  return lists_of(task, kernels::select_keys(task));
 }
 
 }  // namespace saccade

@@ -60,7 +60,8 @@ class LowRankSelector : public SparseSelector {
   std::vector<int64_t> counts;
 
  private:
-  KeyLists select_single(const PairInputs& inputs, const at::Tensor& key_numbers) const;
+  KeyLists select_with(const LowRankScorer& scorer, int64_t query_tile, const PairInputs& inputs,
+                       const at::Tensor& key_numbers) const;
 
   LowRankScorer scorer_;
   std::optional<LowRankScorer> single_;

@@ -80,6 +80,11 @@ PairCount count_pairs(const std::optional<KeyLists>& lists, const PairInputs& in
   return count;
 }
 
+bool SparseSelector::too_few(const PairInputs& inputs, const KvCache* cache) const {
+  const bool one_new = cache && inputs.queries[0].size(2) == 1;
+  return inputs.value.size(2) < (one_new ? options_.min_cached : options_.min_keys);
+}
+
 void SparseSelector::finished(const PairInputs& inputs, const AttentionResult&) {
   if (!counting_) return;
   PairCount fresh = count_pairs(inputs.lists, inputs, causal_);

@@ -14,8 +14,9 @@ struct SelectionOptions {
   int64_t key_tile = 1;     // keys that are kept or left out together
   int64_t sinks = 4;        // first tokens of a text, which every query keeps
   int64_t near = 64;        // tokens before a tile (and after it, where a formula sees them) that it keeps
-  int64_t min_keys =
-      0;  // with fewer keys than this all are looked at: selecting would cost more than it saves
+  // With fewer keys than this all are looked at: choosing would cost more than it saves. One new query in
+  // decoding has a limit of its own, since it shares the choosing with no other.
+  int64_t min_keys = 0, min_cached = 0;
 
   template <class Visitor>
   void visit(Visitor&& visitor) {
@@ -24,6 +25,7 @@ struct SelectionOptions {
     visitor("sinks", sinks, "first tokens that are always kept");
     visitor("near", near, "tokens before a tile that are always kept");
     visitor("min_keys", min_keys, "with fewer keys all are looked at");
+    visitor("min_cached", min_cached, "with fewer keys one new query in decoding looks at all");
   }
 };
 
@@ -73,6 +75,8 @@ class SparseSelector : public Selector {
   const SelectionOptions& options() const { return options_; }
   SelectionOptions& options() { return options_; }
   bool causal() const { return causal_; }
+  // Whether there are so few keys that choosing would not pay.
+  bool too_few(const PairInputs& inputs, const KvCache* cache) const;
 
   // Counts what the following calls keep.
   void start_counting() { counting_ = true, count_ = {}; }

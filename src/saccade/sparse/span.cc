@@ -24,11 +24,11 @@ std::vector<double> SpanSelector::settings() const {
   return result;
 }
 
-std::optional<KeyLists> SpanSelector::select(const PairInputs& inputs, KvCache*) {
+std::optional<KeyLists> SpanSelector::select(const PairInputs& inputs, KvCache* cache) {
   const at::Tensor& query = inputs.queries[0];
   const int64_t heads = query.size(1), queries = query.size(2), keys = inputs.value.size(2);
   require(spans_.numel() == heads, "sparse: spans for {} heads, the model has {}", spans_.numel(), heads);
-  if (keys < options().min_keys) return std::nullopt;
+  if (too_few(inputs, cache)) return std::nullopt;
   // A few new queries have lists of their own: a tile would be mostly empty.
   const int64_t query_tile = std::min(options().query_tile, queries), key_tile = options().key_tile;
   const int64_t tiles = (queries + query_tile - 1) / query_tile;

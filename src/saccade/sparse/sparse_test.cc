@@ -155,6 +155,20 @@ TEST(Sparse, FewKeysAreAllLookedAt) {
   EXPECT_EQ(measure_density(selectors, [&] { run(model, ids); }).all(), 1);
 }
 
+TEST(Sparse, OneNewQueryHasItsOwnLimit) {
+  Transformer model = tiny_transformer();
+  const Tensor ids = some_tokens(1, 50), dense = run(model, ids).narrow(1, 49, 1);
+  for (const int64_t limit : {50, 51}) {
+    attach(model, random_selectors(kernels::kKeepNone, true,
+                                   {.query_tile = 16, .near = 8, .min_keys = 50, .min_cached = limit}));
+    torch::NoGradGuard no_gradient;
+    ModelCache cache = model->make_cache();
+    model->forward({.ids = ids.narrow(1, 0, 49), .cache = &cache});
+    const Tensor last = model->forward({.ids = ids.narrow(1, 49, 1), .cache = &cache});
+    EXPECT_EQ(difference(last, dense) < 1e-5, limit == 51) << limit;
+  }
+}
+
 TEST(Sparse, SpansCountTheirPairs) {
   Transformer model = tiny_transformer();
   Selectors selectors;
