@@ -6,12 +6,12 @@
 
 #include <algorithm>
 #include <cmath>
-#include <memory>
 #include <numeric>
 
 #include "saccade/base/error.h"
 #include "saccade/kernels/far_weights.h"
 #include "saccade/kernels/packing.h"
+#include "saccade/kernels/workspace.h"
 
 namespace saccade::kernels {
 namespace {
@@ -42,10 +42,21 @@ Always always_kept(const SelectionTask& task, Range rows) {
   return result;
 }
 
-// Memory that a thread uses for one tile after the other.
+// Memory that a thread uses for one tile after the other. What is as long as the text is a part of the call's
+// workspace: in decoding, fresh memory would take longer than what is done in it.
 struct Scratch {
-  std::vector<float> rows, strips, panels, tile, exponentials, total;
-  std::vector<int32_t> chosen;
+  std::vector<float> rows, strips, panels, tile;
+  float *exponentials = nullptr, *total = nullptr;  // [groups at once][stride], [stride]
+  int32_t* chosen = nullptr;                        // [stride + kKeyBlock]
+  float* blocks = nullptr;                          // of one head; only where a head has one tile
+
+  void take(Arena& arena, const SelectionTask& task) {
+    const int64_t stride = round_up(task.shape.keys, kKeyBlock);
+    exponentials = arena.take<float>(std::min(kGroupsAtOnce, task.query_tile / task.pool) * stride);
+    total = arena.take<float>(stride);
+    chosen = arena.take<int32_t>(stride + kKeyBlock);
+    if (task.tiles() == 1) blocks = arena.take<float>(stride * (task.rank + 1));
+  }
 };
 
 // The tiles of one head.
@@ -103,9 +114,8 @@ class HeadSelection {
 
   void append_passing(std::vector<int32_t>& list, Range keys, float limit) {
     if (keys.empty()) return;
-    scratch_.chosen.resize(static_cast<size_t>(keys.size() + kKeyBlock));
-    const int64_t count = passing(scratch_.total.data(), limit, keys.begin, keys.end, scratch_.chosen.data());
-    const auto first = scratch_.chosen.begin();
+    int32_t* const first = scratch_.chosen;
+    const int64_t count = passing(scratch_.total, limit, keys.begin, keys.end, first);
     if (task_.key_tile > 1)
       std::transform(first, first + count, first,
                      [&](int32_t key) { return static_cast<int32_t>(key / task_.key_tile); });
@@ -115,7 +125,7 @@ class HeadSelection {
   // Sums over whole key tiles, at the place of each one's first key; the others can no longer pass.
   void sum_key_tiles(Range keys) {
     if (task_.key_tile == 1) return;
-    float* total = scratch_.total.data();
+    float* total = scratch_.total;
     for (int64_t first = keys.begin; first < keys.end; first += task_.key_tile) {
       const int64_t end = std::min(first + task_.key_tile, keys.end);
       total[first] = std::accumulate(total + first, total + end, 0.0F);
@@ -128,7 +138,7 @@ class HeadSelection {
     std::vector<float> all;
     for (const Range keys : {before, after})
       for (int64_t key = keys.begin; key < keys.end; key += task_.key_tile)
-        all.push_back(scratch_.total[static_cast<size_t>(key)]);
+        all.push_back(scratch_.total[key]);
     const int64_t wanted = (task_.counts[head_] + task_.key_tile - 1) / task_.key_tile;
     if (wanted <= 0) return kKeepNone;
     if (wanted >= std::ssize(all)) return 0;
@@ -139,8 +149,7 @@ class HeadSelection {
   // total[j] = the sum of y^2 over the groups of these rows.
   void estimate(Range rows, const Always& always, Range before, Range after) {
     const int64_t stride = round_up(task_.shape.keys, kKeyBlock), width = task_.rank + 1;
-    scratch_.exponentials.resize(static_cast<size_t>(kGroupsAtOnce * stride));
-    scratch_.total.assign(static_cast<size_t>(stride), 0.0F);
+    std::fill_n(scratch_.total, stride, 0.0F);
     const std::vector<float> near = near_weights(rows, always);
     const float* groups =
         task_.groups +
@@ -151,7 +160,7 @@ class HeadSelection {
       for (const Range far : {before, after}) {
         if (far.empty()) continue;
         weigh_far({groups + first * width, task_.rank, blocks_, near.data() + first, far.begin, far.end,
-                   scratch_.exponentials.data(), stride, part},
+                   scratch_.exponentials, stride, part},
                   count);
         for (int64_t group = 0; group < count; ++group) sums[group] += part[group];
       }
@@ -159,8 +168,7 @@ class HeadSelection {
       for (int64_t group = 0; group < count; ++group)
         factors[group] = task_.factors[head_] / (1.0F + sums[group]);
       for (const Range far : {before, after})
-        add_squares(scratch_.exponentials.data(), stride, factors, count, far.begin, far.end,
-                    scratch_.total.data());
+        add_squares(scratch_.exponentials, stride, factors, count, far.begin, far.end, scratch_.total);
     }
   }
 
@@ -280,23 +288,34 @@ SelectedKeys select_keys(const SelectionTask& task) {
   check(task);
   const Shape& shape = task.shape;
   const int64_t tiles = task.tiles(), heads = shape.batch * shape.heads;
-  const int64_t block_floats = round_up(shape.keys, kKeyBlock) * (task.rank + 1);
   std::vector<std::vector<int32_t>> lists(static_cast<size_t>(heads * tiles));
-  const auto blocks =
-      std::make_unique_for_overwrite<float[]>(static_cast<size_t>(shape.heads * block_floats));
+  // Keys are packed for all tiles of a head to share; the only tile of a head packs them for itself.
+  const bool shared = tiles > 1;
+  const int64_t block_floats = round_up(shape.keys, kKeyBlock) * (task.rank + 1);
+  std::vector<Scratch> scratch(static_cast<size_t>(omp_get_max_threads()));
+  const auto take = [&](Arena arena) {
+    for (Scratch& each : scratch) each.take(arena, task);
+    float* blocks = arena.take<float>(shared ? shape.heads * block_floats : 0);
+    return std::pair(blocks, arena.used());
+  };
+  const Workspace memory(take(Arena()).second);
+  float* const blocks = take(Arena(memory.data())).first;
   for (int64_t batch = 0; batch < shape.batch; ++batch) {
 #pragma omp parallel
     {
+      Scratch& mine = scratch[static_cast<size_t>(omp_get_thread_num())];
+      if (shared) {
 #pragma omp for
-      for (int64_t head = 0; head < shape.heads; ++head)
-        pack_blocks(task, batch, head, blocks.get() + head * block_floats);
-      Scratch scratch;
+        for (int64_t head = 0; head < shape.heads; ++head)
+          pack_blocks(task, batch, head, blocks + head * block_floats);
+      }
 #pragma omp for schedule(dynamic)
       for (int64_t index = 0; index < shape.heads * tiles; ++index) {
         // Later tiles have more keys before them; the long ones come first, so that no thread waits at the
         // end.
         const int64_t head = index % shape.heads, tile = tiles - 1 - index / shape.heads;
-        HeadSelection selection(task, blocks.get() + head * block_floats, batch, head, scratch);
+        if (!shared) pack_blocks(task, batch, head, mine.blocks);
+        HeadSelection selection(task, shared ? blocks + head * block_floats : mine.blocks, batch, head, mine);
         lists[static_cast<size_t>((batch * shape.heads + head) * tiles + tile)] = selection.list(tile);
       }
     }
