@@ -331,6 +331,7 @@ PairInputs AttentionImpl::prepare(const Tensor& query, const Tensor& key, const 
   const Plan& plan = formula_.plan();
   PairInputs inputs;
   inputs.offset = cache ? cache->length() : call.offset;
+  if (cache && selector_) selector_->make_room(*cache, formula_);
   if (cache) cache->make_room(key.size(2));
   inputs.first_key = cache ? cache->first() : call.first_key;
   inputs.dropout = call.dropout;

@@ -19,9 +19,13 @@ at::Tensor moved(const at::Tensor& buffer, int64_t capacity, int64_t first, int6
   return result;
 }
 
+// Room for tokens that come between two evictions.
+int64_t spare(int64_t held) { return std::max<int64_t>(64, held / 4); }
+
 }  // namespace
 
-KvCache::KvCache(const KvCache& other) : ring_(other.ring_), length_(other.length_), first_(other.first_) {
+KvCache::KvCache(const KvCache& other)
+    : ring_(other.ring_), length_(other.length_), first_(other.first_), shortest_(other.shortest_) {
   for (const auto& [name, track] : other.tracks_) tracks_[name] = track.clone();
 }
 
@@ -40,7 +44,7 @@ int64_t KvCache::bytes_allocated() const {
 }
 
 void KvCache::reset() {
-  length_ = first_ = 0;
+  length_ = first_ = shortest_ = 0;
   tracks_.clear();
 }
 
@@ -50,14 +54,22 @@ int64_t KvCache::oldest_needed(int64_t length) const {
   return ring_ ? std::max<int64_t>(0, length - std::max<int64_t>(1, *ring_ - 1)) : 0;
 }
 
-void KvCache::crop(int64_t length) {
+void KvCache::check_crop(int64_t length) const {
   require(length >= 0 && length <= length_, "cache: cannot crop to {} tokens; it has {}", length, length_);
-  if (length == 0) return reset();
+  if (length == 0) return;
   const int64_t needed = oldest_needed(length);
-  require(first_ <= needed,
+  require(!ring_ || first_ <= needed,
           "cache: cannot crop to {} tokens; its ring buffer holds positions {} to {} and the next token "
           "needs {} on",
           length, first_, length_ - 1, needed);
+  require(length >= shortest_,
+          "cache: cannot crop to {} tokens; with fewer than {}, tokens that were evicted would count again",
+          length, shortest_);
+}
+
+void KvCache::crop(int64_t length) {
+  check_crop(length);
+  if (length == 0) return reset();
   length_ = length;
 }
 
@@ -118,10 +130,57 @@ at::Tensor KvCache::append(const std::string& track, const at::Tensor& values) {
           "cache: '{}' was {} with {} heads of width {}; the new tokens are {} with {} heads of width {}",
           track, c10::toString(buffer.scalar_type()), buffer.size(1), buffer.size(3),
           c10::toString(fresh.scalar_type()), fresh.size(1), fresh.size(3));
-  if (held + count > buffer.size(2))
-    buffer = moved(buffer, std::max(held + count, 2 * buffer.size(2)), 0, held);
+  if (held + count > buffer.size(2)) {
+    // Where tokens are evicted, not much more room is needed until the next ones go.
+    const int64_t more = shortest_ > 0 ? spare(buffer.size(2)) : buffer.size(2);
+    buffer = moved(buffer, std::max(held + count, buffer.size(2) + more), 0, held);
+  }
   buffer.narrow(2, held, count).copy_(fresh);
   return buffer.narrow(2, 0, held + count);
+}
+
+at::Tensor KvCache::held(const std::string& track) const {
+  const auto found = tracks_.find(track);
+  require(found != tracks_.end(), "cache: it has no '{}'", track);
+  return found->second.narrow(2, 0, length_ - first_);
+}
+
+void KvCache::evict(const at::Tensor& keep, const std::string& marks, int64_t shortest) {
+  const int64_t held = length_ - first_;
+  require(!ring_, "cache: a ring buffer of {} keys drops tokens by itself; none can be evicted", *ring_);
+  require(
+      keep.dim() == 3 && keep.scalar_type() == at::kBool && keep.size(0) == batch() && keep.size(2) == held,
+      "cache: what to keep has shape {} and dtype {}; expected [{}, key heads, {}] of bool", shape_text(keep),
+      c10::toString(keep.scalar_type()), batch(), held);
+  require(shortest <= length_, "cache: it cannot be cropped to {} tokens; it has {}", shortest, length_);
+  const int64_t key_heads = keep.size(1);
+  for (const auto& [name, track] : tracks_)
+    require(track.size(1) % key_heads == 0 || track.scalar_type() == at::kBool,
+            "cache: '{}' has {} heads, the keys {}; no token of it can be evicted for one head alone", name,
+            track.size(1), key_heads);
+  const int64_t left = held == 0 ? 0 : keep.sum(-1).max().item<int64_t>();
+  // What goes comes first, in order; of that, just enough stays to fill the heads that keep less.
+  const at::Tensor slots = keep.to(at::kByte).argsort(/*stable=*/true, -1).narrow(2, held - left, left);
+  const at::Tensor empty = keep.gather(2, slots).logical_not();
+  const int64_t capacity = left + spare(left);
+  for (auto& [name, track] : tracks_) {
+    const at::Tensor buffer =
+        at::empty({track.size(0), track.size(1), capacity, track.size(3)}, track.options());
+    at::Tensor kept = buffer.narrow(2, 0, left);
+    if (track.scalar_type() == at::kBool) {  // the mask, which has no heads: `marks` knows padding by now
+      kept.fill_(true);
+    } else {
+      const int64_t shared = track.size(1) / key_heads;
+      const at::Tensor index = (shared == 1 ? slots : slots.repeat_interleave(shared, 1)).unsqueeze(-1);
+      kept.copy_(track.narrow(2, 0, held).gather(2, index.expand({-1, -1, -1, track.size(3)})));
+      if (name == marks)
+        kept.masked_fill_(empty.repeat_interleave(shared, 1).unsqueeze(-1),
+                          -std::numeric_limits<double>::infinity());
+    }
+    track = buffer;
+  }
+  first_ = length_ - left;
+  shortest_ = std::max(shortest_, shortest);
 }
 
 at::Tensor KvCache::last(const std::string& track) const {

@@ -24,7 +24,8 @@ class KvCache {
 
   /// Tokens seen so far: the position of the next one.
   int64_t length() const { return length_; }
-  /// The position of the oldest token that is still held.
+  /// The position of the oldest token that is still held; after an eviction, length() less the slots that are
+  /// held.
   int64_t first() const { return first_; }
   std::optional<int64_t> ring() const { return ring_; }
   /// Sequences in the batch; 0 before the first token.
@@ -35,8 +36,11 @@ class KvCache {
 
   /// Forgets everything: the next sequence may have another batch size and dtype.
   void reset();
-  /// Forgets the tokens from position `length` on, for example after rejected guesses.
+  /// Forgets the tokens from position `length` on, for example after rejected guesses. Throws Error where a
+  /// token that is gone would count again.
   void crop(int64_t length);
+  /// Throws what crop() would throw, and changes nothing.
+  void check_crop(int64_t length) const;
   /// Makes sequence b of the batch a copy of sequence indices[b]: beams that survive. The batch may grow or
   /// shrink.
   void reorder(const at::Tensor& indices);
@@ -51,6 +55,16 @@ class KvCache {
   /// Puts the new tokens' values, [batch, heads or 1, count, width], behind the held ones and returns all of
   /// them.
   at::Tensor append(const std::string& track, const at::Tensor& values);
+  /// All held values of a track, [batch, heads or 1, held, width].
+  at::Tensor held(const std::string& track) const;
+  /// Drops slots for good, for each sequence and key head others: those that stay, `keep` [batch, key heads,
+  /// held] of bool, move together and end where they ended, so that the last tokens stay in their places and
+  /// older ones lose theirs. A head that keeps fewer than another has slots in front that hold nothing:
+  /// there, the track `marks` becomes -infinity. Padding counts as nothing, too. Afterwards the cache cannot
+  /// be cropped to fewer than `shortest` tokens.
+  void evict(const at::Tensor& keep, const std::string& marks, int64_t shortest);
+  /// The fewest tokens that it can be cropped to, as far as eviction goes; 0: nothing was evicted.
+  int64_t shortest() const { return shortest_; }
   /// The last held value of a track, [batch, heads or 1, 1, width]; undefined before the first token.
   at::Tensor last(const std::string& track) const;
   bool has(const std::string& track) const { return tracks_.contains(track); }
@@ -63,6 +77,7 @@ class KvCache {
   std::optional<int64_t> ring_;
   int64_t length_ = 0;
   int64_t first_ = 0;
+  int64_t shortest_ = 0;
   std::map<std::string, at::Tensor> tracks_;  // [batch, heads, capacity, width]
 };
 

@@ -1,6 +1,7 @@
 // The cache by itself, fed with tokens whose value is their position.
 #include "saccade/attention/cache.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "saccade/attention/testing.h"
@@ -224,6 +225,90 @@ TEST(KvCache, IsAValue) {
   KvCache other = copy;
   other.append("k", tokens(50, 1));
   EXPECT_EQ(cache.last("k").item<double>(), 3);
+}
+
+// Two sequences and two key heads, of which each drops other slots; a plain loop says where the others go.
+TEST(KvCache, EvictsForEachHeadByItself) {
+  Seeded random(kSeed);
+  KvCache cache;
+  // The position, plus 1000 for each sequence and 10000 for each head.
+  const auto values = [&](int64_t heads, int64_t count) {
+    return (torch::arange(cache.length(), cache.length() + count).view({1, 1, -1, 1}) +
+            1000 * torch::arange(2).view({-1, 1, 1, 1}) + 10000 * torch::arange(heads).view({1, -1, 1, 1}))
+        .to(torch::kDouble);
+  };
+  std::vector<std::vector<double>> slots(4);  // of sequence and key head: what the keys must be; 0: nothing
+  for (int round = 0; round < 4; ++round) {
+    const int64_t count = random.between(30, 60);
+    const Tensor fresh = values(2, count);
+    cache.append("k", fresh);
+    cache.append("gate", values(4, count));
+    cache.append("mask", torch::ones({2, 1, count, 1}, torch::kBool));
+    for (size_t at = 0; at < 4; ++at)
+      for (int64_t token = 0; token < count; ++token)
+        slots[at].push_back(
+            fresh[static_cast<int64_t>(at / 2)][static_cast<int64_t>(at % 2)][token][0].item<double>());
+    cache.advance(count);
+    const int64_t held = cache.length() - cache.first();
+    Tensor keep = torch::zeros({2, 2, held}, torch::kBool);
+    std::vector<std::vector<double>> kept(4);
+    size_t most = 0;
+    for (size_t at = 0; at < 4; ++at) {
+      for (int64_t slot = 0; slot < held; ++slot) {
+        const double value = slots[at][static_cast<size_t>(slot)];
+        if (value == 0 || (slot < held - 5 && random.between(0, 3) > 0)) continue;
+        keep[static_cast<int64_t>(at / 2)][static_cast<int64_t>(at % 2)][slot] = true;
+        kept[at].push_back(value);
+      }
+      most = std::max(most, kept[at].size());
+    }
+    for (std::vector<double>& of_head : kept) of_head.insert(of_head.begin(), most - of_head.size(), 0.0);
+    slots = kept;
+    const int64_t before = cache.bytes_allocated();
+    cache.evict(keep, "gate", cache.length() - 3);
+    EXPECT_EQ(cache.length() - cache.first(), static_cast<int64_t>(most));
+    EXPECT_LE(cache.bytes_allocated(), std::max<int64_t>(before, 2 * (2 * 8 + 4 * 8 + 1) * (64 + 60)));
+    const Tensor key = cache.held("k"), gate = cache.held("gate");
+    for (int64_t batch = 0; batch < 2; ++batch)
+      for (int64_t head = 0; head < 4; ++head)
+        for (int64_t slot = 0; slot < static_cast<int64_t>(most); ++slot) {
+          const double expected = slots[static_cast<size_t>(batch * 2 + head / 2)][static_cast<size_t>(slot)];
+          const double number = gate[batch][head][slot][0].item<double>();
+          if (expected == 0) {
+            EXPECT_EQ(number, -INFINITY);
+            continue;
+          }
+          EXPECT_EQ(key[batch][head / 2][slot][0].item<double>(), expected);
+          EXPECT_EQ(number, expected + 10000 * static_cast<double>(head - head / 2));
+        }
+  }
+  const int64_t length = cache.length();
+  EXPECT_THAT(error_of([&] { cache.crop(length - 4); }), testing::HasSubstr("evicted would count again"));
+  cache.crop(length - 3);
+  EXPECT_EQ(cache.length(), length - 3);
+}
+
+TEST(KvCache, RefusesToEvictWhatDoesNotFit) {
+  KvCache cache;
+  step(cache, 20, 2);
+  const auto evict = [&](const Tensor& keep, int64_t shortest = 0) {
+    return error_of([&] { cache.evict(keep, "gate", shortest); });
+  };
+  EXPECT_THAT(evict(torch::ones({2, 1, 19}, torch::kBool)),
+              testing::HasSubstr("expected [2, key heads, 20]"));
+  EXPECT_THAT(evict(torch::ones({2, 1, 20})), testing::HasSubstr("of bool"));
+  EXPECT_THAT(evict(torch::ones({2, 1, 20}, torch::kBool), 21), testing::HasSubstr("21 tokens"));
+  EXPECT_THAT(evict(torch::ones({2, 3, 20}, torch::kBool)), testing::HasSubstr("'k' has 1 heads"));
+  EXPECT_EQ(cache.first(), 0);
+  cache.evict(torch::zeros({2, 1, 20}, torch::kBool), "gate", 20);  // all of it
+  EXPECT_EQ(cache.first(), 20);
+  EXPECT_TRUE(torch::equal(step(cache, 3, 2), tokens(20, 3, 2)));
+  KvCache ring(8);
+  step(ring, 5);
+  EXPECT_THAT(error_of([&] {
+                ring.evict(torch::ones({1, 1, 5}, torch::kBool), "gate", 0);
+              }),
+              testing::HasSubstr("ring buffer of 8"));
 }
 
 }  // namespace

@@ -6,12 +6,17 @@
 
 #include "saccade/attention/cache.h"
 #include "saccade/attention/reference.h"
+#include "saccade/formula/formula.h"
 
 namespace saccade {
 
 class Selector {
  public:
   virtual ~Selector() = default;
+
+  // Called at the start of a step, before the new tokens enter the cache: a selector that looks at some of
+  // the held ones never again may evict them.
+  virtual void make_room(KvCache&, const Formula&) {}
 
   // The keys to look at; nothing: all of them. In decoding, `cache` already holds the new tokens' keys, which
   // do not count as seen yet, and a selector may keep tracks of its own in it; otherwise it is null.

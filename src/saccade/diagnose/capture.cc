@@ -53,6 +53,9 @@ class Watching : public Selector {
   Watching(std::shared_ptr<Selector> inner, const Formula& formula, Wanted wanted)
       : inner_(std::move(inner)), formula_(formula), wanted_(std::move(wanted)) {}
 
+  void make_room(KvCache& cache, const Formula& formula) override {
+    if (inner_) inner_->make_room(cache, formula);
+  }
   std::optional<KeyLists> select(const PairInputs& inputs, KvCache* cache) override {
     return inner_ ? inner_->select(inputs, cache) : std::nullopt;
   }

@@ -23,6 +23,8 @@ void ModelCache::reset() {
 
 void ModelCache::crop(int64_t length) {
   const int64_t dropped = this->length() - length;
+  // Layers may differ in what they have evicted: all of them go back, or none does.
+  for (const KvCache& layer : layers_) layer.check_crop(length);
   for (KvCache& layer : layers_) layer.crop(length);
   if (real_tokens.defined()) real_tokens = (real_tokens - dropped).clamp_min(0);
 }
