@@ -59,7 +59,7 @@ class SparseSelector : public Selector {
     check(options);
   }
 
-  // "window", "low_rank": what it is called in files.
+  // "span", "low_rank", "token_gate": what it is called in files.
   virtual std::string kind() const = 0;
   // What it has learned, by name; a file stores these.
   virtual std::vector<std::pair<std::string, at::Tensor>> tensors() const = 0;
@@ -69,6 +69,8 @@ class SparseSelector : public Selector {
   virtual void set(int64_t head, int64_t range, double setting) = 0;
   // Where ranges of positions begin that are set apart.
   virtual const std::vector<int64_t>& ranges() const = 0;
+  // Throws Error for a formula that it cannot choose for.
+  virtual void check_formula(const Formula&) const {}
   // Multiplications and additions that choosing takes for a text of so many tokens, all heads together.
   virtual double operations(int64_t tokens) const = 0;
 

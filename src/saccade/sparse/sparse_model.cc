@@ -7,6 +7,7 @@
 #include "saccade/models/tensor_files.h"
 #include "saccade/sparse/low_rank.h"
 #include "saccade/sparse/span.h"
+#include "saccade/sparse/token_gate.h"
 #include "saccade/weights/safetensors_writer.h"
 
 namespace saccade {
@@ -63,6 +64,8 @@ void attach(Transformer model, const Selectors& selectors) {
   require(std::ssize(selectors) == model->architecture().layers,
           "sparse: selectors for {} layers, the model has {}", selectors.size(),
           model->architecture().layers);
+  for (size_t layer = 0; layer < selectors.size(); ++layer)
+    selectors[layer]->check_formula(model->formula(static_cast<int64_t>(layer)));
   for (size_t layer = 0; layer < selectors.size(); ++layer)
     model->block(static_cast<int64_t>(layer))->attention->set_selector(selectors[layer]);
 }
@@ -148,7 +151,16 @@ SparseFiles load_sparse(const fs::path& directory) {
           std::make_shared<SpanSelector>(options, causal, read_new(file, tensor_name(layer, "spans"))));
       continue;
     }
-    require(kind == "low_rank", "{}: selectors of kind '{}'; expected span or low_rank", where, kind);
+    if (kind == "token_gate") {
+      TokenGate gate;
+      for (const auto& [name, tensor] : gate.named()) *tensor = read_new(file, tensor_name(layer, name));
+      gate.check(fmt::format("{}, layer {}", where, layer));
+      result.selectors.push_back(with_context(
+          where, [&] { return std::make_shared<TokenGateSelector>(options, causal, std::move(gate)); }));
+      continue;
+    }
+    require(kind == "low_rank", "{}: selectors of kind '{}'; expected span, low_rank or token_gate", where,
+            kind);
     std::optional<LowRankScorer> single;
     if (json.contains("single")) single = read_scorer(json["single"], file, layer, "single.", where);
     require(json.contains("scorer"), "{}: 'scorer' is missing", where);

@@ -13,7 +13,7 @@ namespace saccade {
 
 using Selectors = std::vector<std::shared_ptr<SparseSelector>>;  // one per layer
 
-// Throws Error unless there is one for each layer.
+// Throws Error unless there is one for each layer, which can choose for its formula.
 void attach(Transformer model, const Selectors& selectors);
 // Looks at all keys again.
 void detach(Transformer model);

@@ -5,6 +5,7 @@
 
 #include "saccade/sparse/low_rank.h"
 #include "saccade/sparse/sparse_model.h"
+#include "saccade/sparse/token_gate.h"
 
 namespace saccade {
 
@@ -55,6 +56,17 @@ inline Selectors random_selectors(float threshold, bool causal = true,
         options, causal, random_scorer(std::min<int64_t>(16, options.query_tile), threshold),
         causal ? std::optional(random_scorer(1, threshold)) : std::nullopt));
   return result;
+}
+
+// Four heads of eight numbers; estimates lie about 0.
+inline TokenGate random_gate(double threshold) {
+  const int64_t features = TokenGate::features(8, 8);
+  return {.input_map = torch::randn({4, features, 5}) / 4,
+          .input_bias = torch::randn({4, 5}),
+          .output_map = torch::randn({4, 5}),
+          .direct = torch::randn({4, features}) / 16,
+          .constant = torch::randn({4}) / 4,
+          .thresholds = torch::full({4}, threshold)};
 }
 
 inline at::Tensor some_tokens(int64_t batch, int64_t tokens) {
