@@ -106,7 +106,10 @@ std::optional<double> cache_bytes(Transformer& model, const Tensor& ids) {
   for (int64_t layer = 0; layer < model->architecture().layers; ++layer)
     if (!model->formula(layer).plan().decoding.possible) return std::nullopt;
   ModelCache cache = model->make_cache();
-  model->forward({.ids = ids, .cache = &cache});
+  // Two steps: what a model evicts goes at the beginning of the second.
+  const int64_t first = std::max<int64_t>(1, ids.size(1) - 1);
+  model->forward({.ids = ids.narrow(1, 0, first), .cache = &cache});
+  if (first < ids.size(1)) model->forward({.ids = ids.narrow(1, first, 1), .cache = &cache});
   int64_t bytes = 0;
   for (int64_t layer = 0; layer < model->architecture().layers; ++layer)
     bytes += cache.layer(layer).bytes_held();
