@@ -39,6 +39,7 @@ struct Options {
 
 const std::map<std::string, SelectorKind> kKinds = {{"gate", SelectorKind::gate},
                                                     {"indexer", SelectorKind::indexer},
+                                                    {"token_gate", SelectorKind::token_gate},
                                                     {"span", SelectorKind::span},
                                                     {"full_or_local", SelectorKind::full_or_local}};
 
@@ -319,7 +320,9 @@ Work declare_distill(CLI::App& app) {
   app.add_flag("--resume", options->resume, "Go on with an interrupted run in --out");
   app.add_option_function<std::string>(
          "--selector", [&distill](const std::string& name) { distill.kind = kKinds.at(name); },
-         "gate (groups of queries), indexer (single queries), span or full_or_local (distance alone)")
+         "gate (groups of queries), indexer (single queries), token_gate (keys alone, evicted from the "
+         "cache), "
+         "span or full_or_local (distance alone)")
       ->check(CLI::IsMember(kKinds))
       ->default_str(std::string(name_of(distill.kind)));
   app.add_option("--context", options->context,

@@ -244,8 +244,8 @@ TEST(Sensitivity, AgreesWithTheDivergenceOfOneHead) {
 }
 
 TEST(Distill, KeepsItsBudgetOnHeldOutText) {
-  for (const SelectorKind kind :
-       {SelectorKind::gate, SelectorKind::indexer, SelectorKind::span, SelectorKind::full_or_local}) {
+  for (const SelectorKind kind : {SelectorKind::gate, SelectorKind::indexer, SelectorKind::token_gate,
+                                  SelectorKind::span, SelectorKind::full_or_local}) {
     Transformer model = tiny_transformer();
     DistillOptions options = small_options();
     options.kind = kind;

@@ -30,6 +30,8 @@ void tell(const DistillRun& run, const Json& event) {
 
 bool learns_scores(SelectorKind kind) { return kind == SelectorKind::gate || kind == SelectorKind::indexer; }
 
+bool learns(SelectorKind kind) { return learns_scores(kind) || kind == SelectorKind::token_gate; }
+
 int64_t pool_of(const DistillOptions& options) {
   return options.kind == SelectorKind::indexer ? 1 : options.pool;
 }
@@ -58,9 +60,28 @@ std::shared_ptr<SparseSelector> kept_layer(const DistillRun& run, int64_t layer)
   return load_sparse(layer_directory(run, layer)).selectors.at(0);
 }
 
+std::shared_ptr<SparseSelector> train_token_gate(const Formula& formula, int64_t layer,
+                                                 std::span<const PairInputs> texts,
+                                                 const DistillOptions& options, const DistillRun& run) {
+  std::vector<GateLesson> lessons;
+  for (const PairInputs& text : texts)
+    lessons.push_back(
+        make_gate_lesson(formula, text, {.selection = options.selection, .pool = options.pool}));
+  GateTraining training = options.token_gate;
+  training.seed = options.seed * 1000003 + static_cast<uint64_t>(layer);
+  TrainedGate trained = train_gate(lessons, training);
+  tell(run, {{"stage", "gate"},
+             {"layer", layer},
+             {"first_loss", trained.first_loss},
+             {"last_loss", trained.last_loss}});
+  return std::make_shared<TokenGateSelector>(options.selection, looks_back_only(formula),
+                                             std::move(trained.gate));
+}
+
 std::shared_ptr<SparseSelector> train_layer(const Formula& formula, int64_t layer,
                                             std::span<const PairInputs> texts, const DistillOptions& options,
                                             const DistillRun& run) {
+  if (options.kind == SelectorKind::token_gate) return train_token_gate(formula, layer, texts, options, run);
   const bool causal = looks_back_only(formula);
   Json event{{"stage", "scorer"}, {"layer", layer}};
   const auto train = [&](const char* name, int64_t pool, int64_t samples, int64_t tile,
@@ -162,6 +183,8 @@ std::string_view name_of(SelectorKind kind) {
       return "gate";
     case SelectorKind::indexer:
       return "indexer";
+    case SelectorKind::token_gate:
+      return "token_gate";
     case SelectorKind::span:
       return "span";
     case SelectorKind::full_or_local:
@@ -181,6 +204,9 @@ Json to_json(const DistillOptions& options) {
             {"rate", options.scorer.rate},
             {"decoding", options.decoding},
             {"decoding_rank", options.single.rank},
+            {"gate_hidden", options.token_gate.hidden},
+            {"gate_steps", options.token_gate.steps},
+            {"gate_rate", options.token_gate.rate},
             {"fine_tuning_steps", options.fine_tuning.steps},
             {"fine_tuning_rate", options.fine_tuning.rate},
             {"output_weight", options.fine_tuning.output},
@@ -237,7 +263,9 @@ Selectors train_selectors(Transformer model, const TextWindows& windows, const D
                           const DistillRun& run) {
   const int64_t layers = model->architecture().layers, heads = model->architecture().heads;
   Selectors selectors(static_cast<size_t>(layers));
-  if (!learns_scores(options.kind)) {
+  if (options.kind == SelectorKind::token_gate)
+    for (int64_t layer = 0; layer < layers; ++layer) require_evictable(model->formula(layer));
+  if (!learns(options.kind)) {
     for (int64_t layer = 0; layer < layers; ++layer) {
       auto spans = std::make_shared<SpanSelector>(options.selection, looks_back_only(model->formula(layer)),
                                                   torch::full({heads}, kWholeSpan, torch::kLong));
@@ -250,9 +278,10 @@ Selectors train_selectors(Transformer model, const TextWindows& windows, const D
     selectors = load_sparse(run.scorers).selectors;
     require(std::ssize(selectors) == layers, "{}: scorers for {} layers, the model has {}",
             run.scorers.string(), selectors.size(), layers);
+    const std::string wanted = options.kind == SelectorKind::token_gate ? "token_gate" : "low_rank";
     for (const auto& selector : selectors) {
-      require(dynamic_cast<LowRankSelector*>(selector.get()) != nullptr,
-              "{}: selectors of kind '{}' have no scores", run.scorers.string(), selector->kind());
+      require(selector->kind() == wanted, "{}: selectors of kind '{}'; expected {}", run.scorers.string(),
+              selector->kind(), wanted);
       selector->options().min_keys = selector->options().min_cached = 0;
     }
     return selectors;
@@ -271,7 +300,7 @@ Selectors train_selectors(Transformer model, const TextWindows& windows, const D
       if (run.on_progress) run.on_progress("learning", layer + 1, layers);
     });
   for (const auto& selector : selectors)
-    if (selector) dynamic_cast<LowRankSelector&>(*selector).set_ranges(ranges);
+    if (auto* scored = dynamic_cast<LowRankSelector*>(selector.get())) scored->set_ranges(ranges);
   return selectors;
 }
 

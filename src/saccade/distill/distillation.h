@@ -12,10 +12,11 @@
 #include "saccade/distill/scorer_training.h"
 #include "saccade/distill/solver.h"
 #include "saccade/distill/texts.h"
+#include "saccade/distill/token_gate_training.h"
 
 namespace saccade {
 
-enum class SelectorKind { gate, indexer, span, full_or_local };
+enum class SelectorKind { gate, indexer, token_gate, span, full_or_local };
 
 // Training all scorers together by what the model says in the end; see fine_tune.h.
 struct FineTuning {
@@ -40,6 +41,7 @@ struct DistillOptions {
   int64_t pool = 16, samples = 2;
   ScorerTraining scorer{.rank = 28};
   ScorerTraining single{.rank = 8, .rate = 0.03};  // for decoding
+  GateTraining token_gate;
   bool decoding = true;
   int64_t draws = 3;
   int64_t longest =

@@ -148,7 +148,9 @@ Frontier measure_frontier(Transformer model, const TokenIds& text, const Frontie
 
   // With and without approximation, at the very same settings.
   FrontierCurve exact{"learned, near keys weighed for all queries", "", {}};
+  const bool scored = dynamic_cast<const LowRankSelector*>(learned[0].get()) != nullptr;
   const auto add_exact = [&] {
+    if (!scored) return;  // a token gate weighs nothing
     Selectors all = for_each_layer(model, [&](int64_t layer) {
       const auto& from = dynamic_cast<LowRankSelector&>(*learned[static_cast<size_t>(layer)]);
       auto copy = std::make_shared<LowRankSelector>(from);
