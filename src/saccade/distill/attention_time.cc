@@ -113,7 +113,9 @@ std::vector<AttentionTime> set_crossover(Transformer model, const Selectors& sel
   };
   for (const auto& selector : selectors) {
     selector->options().min_keys = from(&AttentionTime::dense, &AttentionTime::sparse);
-    selector->options().min_cached = from(&AttentionTime::next_dense, &AttentionTime::next_sparse);
+    selector->options().min_cached = selector->decodes_apart()
+                                         ? from(&AttentionTime::next_dense, &AttentionTime::next_sparse)
+                                         : selector->options().min_keys;
   }
   return times;
 }

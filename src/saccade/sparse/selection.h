@@ -71,6 +71,8 @@ class SparseSelector : public Selector {
   virtual const std::vector<int64_t>& ranges() const = 0;
   // Throws Error for a formula that it cannot choose for.
   virtual void check_formula(const Formula&) const {}
+  // Whether decoding may begin to choose at another length than reading does.
+  virtual bool decodes_apart() const { return true; }
   // Multiplications and additions that choosing takes for a text of so many tokens, all heads together.
   virtual double operations(int64_t tokens) const = 0;
 

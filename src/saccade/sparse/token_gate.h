@@ -49,6 +49,8 @@ class TokenGateSelector : public SparseSelector {
   std::vector<double> settings() const override;  // thresholds
   void set(int64_t head, int64_t, double setting) override { gate_.thresholds[head] = setting; }
   const std::vector<int64_t>& ranges() const override { return ranges_; }
+  // What reading has evicted, decoding cannot look at.
+  bool decodes_apart() const override { return false; }
   double operations(int64_t tokens) const override;
   void check_formula(const Formula& formula) const override { require_evictable(formula); }
   void make_room(KvCache& cache, const Formula& formula) override;
