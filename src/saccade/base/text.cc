@@ -158,7 +158,8 @@ std::string plural(std::int64_t n, std::string_view word) {
   if (word.ends_with('y') && !ends_with_any(word, {"ay", "ey", "oy", "uy"})) {
     return fmt::format("{} {}ies", n, word.substr(0, word.size() - 1));
   }
-  return fmt::format("{} {}{}", n, word, ends_with_any(word, {"s", "x", "z", "ch", "sh"}) ? "es" : "s");
+  const bool hisses = ends_with_any(word, {"s", "x", "z", "ch", "sh"}) && !word.ends_with("epoch");
+  return fmt::format("{} {}{}", n, word, hisses ? "es" : "s");
 }
 
 std::string_view trim(std::string_view text) {

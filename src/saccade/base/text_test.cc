@@ -65,6 +65,7 @@ TEST(Plural, FollowsTheRegularRules) {
   EXPECT_EQ(plural(2, "key"), "2 keys");
   EXPECT_EQ(plural(3, "match"), "3 matches");
   EXPECT_EQ(plural(3, "pass"), "3 passes");
+  EXPECT_EQ(plural(3, "epoch"), "3 epochs");
 }
 
 TEST(Trim, RemovesWhiteSpaceAtBothEndsOnly) {
