@@ -86,6 +86,7 @@ def cosine(a, b):
 
 class Certify(unittest.TestCase):
     def setUp(self):
+        torch.manual_seed(1)  # of what models start from
         self.directory = tempfile.TemporaryDirectory()
         self.path = pathlib.Path(self.directory.name)
         self.data = self.path / "text.txt"
