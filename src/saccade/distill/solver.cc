@@ -134,7 +134,13 @@ Solution solve(Transformer model, const Selectors& selectors, const Sensitivity&
   const auto ranges = static_cast<int64_t>(selectors[0]->ranges().size());
   std::vector<std::vector<HeadChoices>> choices;
   for (int64_t range = 0; range < ranges; ++range) choices.push_back(choices_of(sensitivity, range));
-  const double target = goal.divergence * options.share_of_budget;
+  std::vector<double> targets;  // by range
+  for (const int64_t begin : selectors[0]->ranges()) {
+    const auto reach =
+        std::ranges::count_if(held_out, [&](const TokenIds& text) { return std::ssize(text) > begin; });
+    targets.push_back(goal.divergence *
+                      (1 - options.doubt / std::sqrt(static_cast<double>(std::max<int64_t>(1, reach)))));
+  }
   std::vector<double> shares(static_cast<size_t>(ranges), kFirstShare),
       density(static_cast<size_t>(ranges), goal.density);
   Solution best;
@@ -143,7 +149,7 @@ Solution solve(Transformer model, const Selectors& selectors, const Sensitivity&
     std::vector<Allocation> allocations;
     for (int64_t range = 0; range < ranges; ++range) {
       const auto at = static_cast<size_t>(range);
-      allocations.push_back(by_divergence ? allocate_cost(choices[at], target * shares[at])
+      allocations.push_back(by_divergence ? allocate_cost(choices[at], targets[at] * shares[at])
                                           : allocate_density(choices[at], density[at]));
       apply(selectors, choices[at], range, allocations.back());
     }
@@ -151,6 +157,7 @@ Solution solve(Transformer model, const Selectors& selectors, const Sensitivity&
     bool holds = true, close = true;
     for (const RangeResult& result : measured.ranges) {
       const auto at = static_cast<size_t>(&result - measured.ranges.data());
+      const double target = targets[at];
       holds =
           holds && (by_divergence ? result.divergence <= target : measured.density <= goal.density * 1.005);
       if (by_divergence) {

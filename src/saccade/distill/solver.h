@@ -15,8 +15,9 @@ struct Goal {
 
 struct SolverOptions {
   int64_t tries = 7;
-  // The held-out text is a sample: so much of the budget is used on it.
-  double share_of_budget = 0.92;
+  // The held-out texts are a sample: so much of the budget is left for other texts, over the root of how many
+  // of them reach a range of positions.
+  double doubt = 0.2;
   std::function<void(const Json&)> on_try;
 };
 
