@@ -321,8 +321,7 @@ Work declare_distill(CLI::App& app) {
   app.add_option_function<std::string>(
          "--selector", [&distill](const std::string& name) { distill.kind = kKinds.at(name); },
          "gate (groups of queries), indexer (single queries), token_gate (keys alone, evicted from the "
-         "cache), "
-         "span or full_or_local (distance alone)")
+         "cache), span or full_or_local (distance alone)")
       ->check(CLI::IsMember(kKinds))
       ->default_str(std::string(name_of(distill.kind)));
   app.add_option("--context", options->context,

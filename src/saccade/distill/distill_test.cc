@@ -11,21 +11,14 @@
 #include "saccade/distill/frontier.h"
 #include "saccade/distill/imitate.h"
 #include "saccade/distill/rivals.h"
+#include "saccade/distill/testing.h"
 #include "saccade/sparse/span.h"
-#include "saccade/sparse/testing.h"
 
 namespace saccade {
 namespace {
 
 using at::Tensor;
 using testing::HasSubstr;
-
-TokenIds random_text(int64_t tokens, uint64_t seed = 1) {
-  RandomStream random(seed, "text");
-  TokenIds text;
-  for (int64_t index = 0; index < tokens; ++index) text.push_back(static_cast<int32_t>(random.below(60)));
-  return text;
-}
 
 // Small windows for a model of 60 tokens.
 DistillOptions small_options() {
@@ -253,7 +246,8 @@ TEST(Distill, KeepsItsBudgetOnHeldOutText) {
     const DistillResult result = distill(model, random_text(3000), options, {});
     EXPECT_TRUE(result.solution.found) << name_of(kind);
     for (const RangeResult& range : result.solution.ranges)
-      EXPECT_LE(range.divergence, 0.02) << name_of(kind);
+      EXPECT_LE(range.divergence, 0.02 * (1 - 0.2 / std::sqrt(3.0)))
+          << name_of(kind);  // three windows held out
     // Heads that are either full or local may all have to be full.
     if (kind != SelectorKind::full_or_local) {
       EXPECT_LT(result.solution.density, 0.95) << name_of(kind);

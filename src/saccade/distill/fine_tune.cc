@@ -8,6 +8,7 @@
 
 #include "saccade/base/error.h"
 #include "saccade/base/random.h"
+#include "saccade/distill/adam.h"
 #include "saccade/distill/output_gradient.h"
 #include "saccade/formula/augment.h"
 #include "saccade/kernels/key_selection.h"
@@ -21,6 +22,7 @@ namespace {
 
 constexpr double kClosed = -30;                    // added to the score of a key that is left out
 constexpr double kSmallest = 1e-7, kLargest = 10;  // thresholds that can be learned from
+constexpr int64_t kRising = 5;                     // steps
 
 // A layer's gates, computed from its queries and keys as the selector computes its choice.
 class SoftSelector : public Selector {
@@ -169,42 +171,17 @@ class GatedModel {
   std::vector<std::shared_ptr<SoftSelector>> soft_;
 };
 
-class Adam {
- public:
-  explicit Adam(std::vector<std::shared_ptr<SoftSelector>>& layers) {
-    for (const auto& layer : layers)
-      for (auto& [name, leaf] : layer->leaves()) {
-        // Thresholds, factors and constants are logarithms or parts of one.
-        const bool logarithm = name == "thresholds" || name == "log_factor" || name == "constant";
-        slots_.push_back(
-            {leaf, torch::zeros_like(leaf), torch::zeros_like(leaf),
-             logarithm ? 1.0 : std::max(leaf.detach().square().mean().sqrt().item<double>(), 1e-3)});
-      }
-  }
-  void step(double rate) {
-    torch::NoGradGuard no_gradient;
-    ++count_;
-    const double first_bias = 1 - std::pow(kFirst, count_), second_bias = 1 - std::pow(kSecond, count_);
-    for (Slot& slot : slots_) {
-      const Tensor gradient = slot.leaf.grad();
-      if (!gradient.defined()) continue;
-      slot.first.lerp_(gradient, 1 - kFirst);
-      slot.second.mul_(kSecond).addcmul_(gradient, gradient, 1 - kSecond);
-      slot.leaf.addcdiv_(slot.first, (slot.second / second_bias).sqrt_().add_(1e-12),
-                         -rate * slot.size / first_bias);
-      slot.leaf.mutable_grad() = Tensor();
+// All that learns, with its sizes: thresholds, factors and constants are logarithms or parts of one.
+std::vector<Tensor> leaves_of(const std::vector<std::shared_ptr<SoftSelector>>& layers, Adam& adam) {
+  std::vector<Tensor> result;
+  for (const auto& layer : layers)
+    for (auto& [name, leaf] : layer->leaves()) {
+      const bool logarithm = name == "thresholds" || name == "log_factor" || name == "constant";
+      adam.add(leaf, logarithm ? 1 : std::max(leaf.detach().square().mean().sqrt().item<double>(), 1e-3));
+      result.push_back(leaf);
     }
-  }
-
- private:
-  static constexpr double kFirst = 0.9, kSecond = 0.98;
-  struct Slot {
-    Tensor leaf, first, second;
-    double size;
-  };
-  std::vector<Slot> slots_;
-  double count_ = 0;
-};
+  return result;
+}
 
 std::vector<TokenIds> shortest(const std::vector<TokenIds>& texts) {
   std::vector<TokenIds> result;
@@ -248,7 +225,8 @@ FineTuned fine_tune(Transformer model, const Selectors& selectors, const TextWin
   ScorerStates best = states_of(selectors);
   result.after = result.before;
   GatedModel gated(model, selectors);
-  Adam adam(gated.layers());
+  Adam adam;
+  std::vector<Tensor> leaves = leaves_of(gated.layers(), adam);
   RandomStream random(17, "fine-tuning");
   for (int64_t step = 0; step < options.steps; ++step) {
     const double progress = static_cast<double>(step) / static_cast<double>(options.steps);
@@ -283,8 +261,9 @@ FineTuned fine_tune(Transformer model, const Selectors& selectors, const TextWin
                           (options.hidden / static_cast<double>(blocks.size()));
     const Tensor start = divergence_gradient(model, teachers[chosen], hidden) * options.output;
     torch::autograd::backward({hidden, extra}, {start, torch::ones({})});
-    adam.step(options.rate * (0.5 + 0.5 * std::cos(M_PI * progress)) *
-              std::min(1.0, static_cast<double>(step + 1) / 5));
+    std::vector<Tensor> gradients;
+    for (Tensor& leaf : leaves) gradients.push_back(std::exchange(leaf.mutable_grad(), Tensor()));
+    adam.step(gradients, rate_at(options.rate, step, options.steps, kRising));
     if (run.on_progress) run.on_progress("fine-tuning", step + 1, options.steps);
     if ((step + 1) % options.watch_every != 0 && step + 1 != options.steps) continue;
     for (const auto& layer : gated.layers()) layer->store();

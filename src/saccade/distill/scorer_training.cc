@@ -7,10 +7,10 @@
 
 #include <cmath>
 #include <map>
-#include <numbers>
 
 #include "saccade/base/error.h"
 #include "saccade/base/random.h"
+#include "saccade/distill/adam.h"
 
 namespace saccade {
 
@@ -20,6 +20,7 @@ namespace {
 
 constexpr double kHighest = 60;      // as in the kernels
 constexpr int64_t kFirstTokens = 8;  // whose keys are unlike all others
+constexpr int64_t kRising = 10;      // steps
 
 // C^power for symmetric matrices.
 Tensor matrix_power(const Tensor& values, const Tensor& vectors, double power) {
@@ -172,19 +173,15 @@ TrainedScorer train_scorer(LowRankScorer& scorer, std::span<const Lesson> lesson
   torch::NoGradGuard no_gradient;
   require(!lessons.empty(), "distill: no lessons to learn from");
   RandomStream random(options.seed, "scorer training");
-  std::map<std::string, double> sizes;
-  std::map<std::string, Tensor> first, second;
+  Adam adam;
   const int64_t width = scorer.key_map.size(1);
   for (const auto& [name, tensor] : scorer.named()) {
     // Of a pooled scorer, what is not the mean starts at 0 and learns as fast as the mean.
     const Tensor typical =
         name == "query_map" || name == "query_bias" ? tensor->narrow(1, 0, width) : *tensor;
-    sizes[name] = std::max(typical.square().mean().sqrt().item<double>(), 1e-3);
-    first[name] = torch::zeros_like(*tensor);
-    second[name] = torch::zeros_like(*tensor);
+    const bool logarithm = name == "constant" || name == "log_factor";
+    adam.add(*tensor, logarithm ? 1 : std::max(typical.square().mean().sqrt().item<double>(), 1e-3));
   }
-  sizes["constant"] = sizes["log_factor"] = 1;
-  constexpr double kFirst = 0.9, kSecond = 0.98;
   TrainedScorer result;
   const int64_t tenth = std::max<int64_t>(1, options.steps / 10);
   for (int64_t step = 0; step < options.steps; ++step) {
@@ -199,19 +196,9 @@ TrainedScorer train_scorer(LowRankScorer& scorer, std::span<const Lesson> lesson
             loss_of(guess, lesson) / static_cast<double>(tenth * options.lessons_at_once);
       add_gradients(lesson, guess, 1.0 / static_cast<double>(options.lessons_at_once), gradients);
     }
-    const double progress = static_cast<double>(step) / static_cast<double>(options.steps);
-    const double rate = options.rate * (0.5 + 0.5 * std::cos(std::numbers::pi * progress)) *
-                        std::min(1.0, static_cast<double>(step + 1) / 10);
-    for (const auto& [name, tensor] : scorer.named()) {
-      if (!gradients.contains(name)) continue;
-      const Tensor& gradient = gradients[name];
-      first[name].lerp_(gradient, 1 - kFirst);
-      second[name].mul_(kSecond).addcmul_(gradient, gradient, 1 - kSecond);
-      const double first_bias = 1 - std::pow(kFirst, static_cast<double>(step + 1)),
-                   second_bias = 1 - std::pow(kSecond, static_cast<double>(step + 1));
-      tensor->addcdiv_(first[name], (second[name] / second_bias).sqrt_().add_(1e-12),
-                       -rate * sizes[name] / first_bias);
-    }
+    std::vector<Tensor> in_order;
+    for (const auto& [name, tensor] : scorer.named()) in_order.push_back(gradients[name]);
+    adam.step(in_order, rate_at(options.rate, step, options.steps, kRising));
   }
   return result;
 }

@@ -6,10 +6,10 @@
 #include <torch/autograd.h>
 
 #include <cmath>
-#include <numbers>
 
 #include "saccade/base/error.h"
 #include "saccade/base/random.h"
+#include "saccade/distill/adam.h"
 
 namespace saccade {
 
@@ -19,6 +19,7 @@ namespace {
 
 constexpr int64_t kRowsAtOnce = 256;
 constexpr double kFloor = 3e-4;  // weights below this are all the same: nobody would keep them
+constexpr int64_t kRising = 10;  // steps
 constexpr int64_t kEnough = 4;   // a token is known when this part of the text's groups comes later
 
 // What the lessons have to say, end to end: known tokens only.
@@ -129,14 +130,13 @@ TrainedGate train_gate(std::span<const GateLesson> lessons, const GateTraining& 
                     std::sqrt(static_cast<double>(options.hidden));
   gate.direct = torch::zeros({heads, width});
   gate.constant = material.target.mean(1);
-  std::vector<Tensor> learning, first, second;
+  Adam adam;
+  std::vector<Tensor> learning;
   for (const auto& [name, tensor] : gate.named()) {
     if (name == "thresholds") continue;
     learning.push_back(tensor->requires_grad_(true));
-    first.push_back(torch::zeros_like(*tensor));
-    second.push_back(torch::zeros_like(*tensor));
+    adam.add(*tensor);
   }
-  constexpr double kFirst = 0.9, kSecond = 0.98;
   const int64_t tenth = std::max<int64_t>(1, options.steps / 10);
   for (int64_t step = 0; step < options.steps; ++step) {
     const Tensor chosen = draw();
@@ -151,18 +151,7 @@ TrainedGate train_gate(std::span<const GateLesson> lessons, const GateTraining& 
       if (step < tenth) result.first_loss += part;
       if (step >= options.steps - tenth) result.last_loss += part;
     }
-    const double progress = static_cast<double>(step) / static_cast<double>(options.steps);
-    const double rate = options.rate * (0.5 + 0.5 * std::cos(std::numbers::pi * progress)) *
-                        std::min(1.0, static_cast<double>(step + 1) / 10);
-    const double first_bias = 1 - std::pow(kFirst, static_cast<double>(step + 1)),
-                 second_bias = 1 - std::pow(kSecond, static_cast<double>(step + 1));
-    for (size_t index = 0; index < learning.size(); ++index) {
-      const Tensor& gradient = gradients[index];
-      first[index].lerp_(gradient, 1 - kFirst);
-      second[index].mul_(kSecond).addcmul_(gradient, gradient, 1 - kSecond);
-      learning[index].addcdiv_(first[index], (second[index] / second_bias).sqrt_().add_(1e-10),
-                               -rate / first_bias);
-    }
+    adam.step(gradients, rate_at(options.rate, step, options.steps, kRising));
   }
   for (const auto& [name, tensor] : gate.named())
     if (name != "thresholds") *tensor = tensor->detach();

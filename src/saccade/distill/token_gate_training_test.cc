@@ -7,23 +7,13 @@
 #include <algorithm>
 #include <filesystem>
 
-#include "saccade/base/error.h"
-#include "saccade/base/random.h"
-#include "saccade/distill/distillation.h"
-#include "saccade/sparse/testing.h"
+#include "saccade/distill/testing.h"
 
 namespace saccade {
 namespace {
 
 using at::Tensor;
 using testing::HasSubstr;
-
-TokenIds random_text(int64_t tokens, uint64_t seed = 1) {
-  RandomStream random(seed, "text");
-  TokenIds text;
-  for (int64_t index = 0; index < tokens; ++index) text.push_back(static_cast<int32_t>(random.below(60)));
-  return text;
-}
 
 // A text in which every tenth token, at random, has a key that queries like; its value has nothing to say.
 // What the second key head's queries like is another direction.
@@ -126,6 +116,8 @@ TEST(TokenGateDistill, TheBudgetHoldsInDecoding) {
     const Tensor hidden = model->forward({.ids = ids.narrow(1, token, 1), .cache = &cache});
     EXPECT_LT((hidden - read.narrow(1, token, 1)).abs().max().item<double>(), 2e-4) << token;
   }
+  // And some of it from a cache that has forgotten something.
+  EXPECT_GT(cache.layer(0).first() + cache.layer(1).first(), 0);
 }
 
 TEST(TokenGateDistill, ResumesAndIsSetAnew) {

@@ -7,8 +7,8 @@
 #include <cmath>
 #include <filesystem>
 
-#include "saccade/base/error.h"
 #include "saccade/base/file.h"
+#include "saccade/base/testing.h"
 #include "saccade/sparse/testing.h"
 
 namespace saccade {
@@ -18,16 +18,6 @@ using at::Tensor;
 using testing::HasSubstr;
 
 double difference(const Tensor& a, const Tensor& b) { return (a - b).abs().max().item<double>(); }
-
-template <class Work>
-std::string error_of(Work work) {
-  try {
-    work();
-  } catch (const Error& caught) {
-    return caught.what();
-  }
-  return "none";
-}
 
 // What the network says of one token and head, written out.
 double estimate_of(TokenGate& gate, const Tensor& key, const Tensor& value, int64_t head) {
@@ -249,7 +239,7 @@ TEST(TokenGate, CroppingBringsNothingBack) {
   EXPECT_GT(shortest, 150);
   EXPECT_LE(shortest, 200);
   EXPECT_EQ(shortest % 16, 0);
-  EXPECT_THAT(error_of([&] { cache.crop(shortest - 1); }),
+  EXPECT_THAT(message_of([&] { cache.crop(shortest - 1); }),
               HasSubstr(fmt::format("cannot crop to {} tokens; with fewer than {}", shortest - 1, shortest)));
   EXPECT_EQ(cache.length(), 220);
   cache.crop(shortest);
@@ -276,29 +266,29 @@ TEST(TokenGate, FormulasThatLookAtPositionsAreRefused) {
   Selectors selectors;
   for (int layer = 0; layer < 2; ++layer)
     selectors.push_back(std::make_shared<TokenGateSelector>(SelectionOptions{}, true, random_gate(1)));
-  EXPECT_THAT(error_of([&] { attach(model, selectors); }), HasSubstr("formula 'alibi': it reads d"));
+  EXPECT_THAT(message_of([&] { attach(model, selectors); }), HasSubstr("formula 'alibi': it reads d"));
   EXPECT_TRUE(selectors_of(model).empty());
   // Where nobody has asked, the first eviction does.
   torch::NoGradGuard no_gradient;
   Scene scene(200, 0.1, {.near = 10}, "alibi");
   KvCache cache = scene.attention->make_cache();
   scene.step(cache, 190);
-  EXPECT_THAT(error_of([&] { scene.step(cache, 1); }), HasSubstr("formula 'alibi'"));
+  EXPECT_THAT(message_of([&] { scene.step(cache, 1); }), HasSubstr("formula 'alibi'"));
   EXPECT_EQ(cache.length(), 190);
 }
 
 TEST(TokenGate, WrongSizesAreNamed) {
-  EXPECT_THAT(error_of([] { TokenGateSelector({}, false, random_gate(1)); }), HasSubstr("looks ahead"));
-  EXPECT_THAT(error_of([] { TokenGateSelector({.key_tile = 16}, true, random_gate(1)); }),
+  EXPECT_THAT(message_of([] { TokenGateSelector({}, false, random_gate(1)); }), HasSubstr("looks ahead"));
+  EXPECT_THAT(message_of([] { TokenGateSelector({.key_tile = 16}, true, random_gate(1)); }),
               HasSubstr("tiles of 16 keys"));
   TokenGate gate = random_gate(1);
   gate.output_map = torch::ones({4, 6});
-  EXPECT_THAT(error_of([&] { TokenGateSelector({}, true, gate); }), HasSubstr("output_map has shape"));
+  EXPECT_THAT(message_of([&] { TokenGateSelector({}, true, gate); }), HasSubstr("output_map has shape"));
   gate = random_gate(-1);
-  EXPECT_THAT(error_of([&] { TokenGateSelector({}, true, gate); }), HasSubstr("below 0"));
+  EXPECT_THAT(message_of([&] { TokenGateSelector({}, true, gate); }), HasSubstr("below 0"));
   Scene scene(20, 0.5, {});
   scene.selector->gate().input_map = torch::ones({4, 30, 5});
-  EXPECT_THAT(error_of([&] { scene.attention->forward(scene.query, scene.key, scene.value); }),
+  EXPECT_THAT(message_of([&] { scene.attention->forward(scene.query, scene.key, scene.value); }),
               HasSubstr("gates of 30 features, the model's tokens have 32"));
 }
 
@@ -366,14 +356,14 @@ TEST(TokenGate, FilesBringBackTheSame) {
     std::string text = good;
     text.replace(text.find(from), from.size(), to);
     write_atomic(directory / "sparse.json", text);
-    return error_of([&] { load_sparse(directory); });
+    return message_of([&] { load_sparse(directory); });
   };
   EXPECT_THAT(broken("\"causal\": true", "\"causal\": false"), HasSubstr("looks ahead"));
   EXPECT_THAT(broken("\"layers\": 2", "\"layers\": 3"), HasSubstr("block_2"));
   EXPECT_THAT(broken("token_gate", "low_rank"), HasSubstr("'scorer' is missing"));
   selectors[0]->set(0, 0, -1);
   save_sparse(directory, "somewhere", selectors, {});
-  EXPECT_THAT(error_of([&] { load_sparse(directory); }), HasSubstr("layer 0: thresholds below 0"));
+  EXPECT_THAT(message_of([&] { load_sparse(directory); }), HasSubstr("layer 0: thresholds below 0"));
 }
 
 }  // namespace
