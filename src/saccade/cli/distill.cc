@@ -195,8 +195,12 @@ ExitCode run_imitation(const Options& options, TextModel& text_model, const Toke
   const TextWindows windows = cut_windows(
       ids, std::vector<WindowCount>{
                {.tokens = tokens, .learn = options.snippets, .sense = 0, .hold_out = options.snippets}});
-  const std::vector<at::Tensor> teacher = last_hidden_states(text_model.model, windows.learn),
-                                held_out = last_hidden_states(text_model.model, windows.held_out);
+  const FineTuning& tuning = options.distill.fine_tuning;
+  const std::vector<Teacher> teachers =
+      tuning.teacher.empty()
+          ? teachers_of(text_model.model, windows.learn)
+          : stored_teachers(text_model.model, windows.learn, tuning.likely_tokens, tuning.teacher);
+  const std::vector<Teacher> held_out = teachers_of(text_model.model, windows.held_out);
   options.attention.apply(text_model.model, Path::automatic);
   Imitation imitation = options.imitation;
   imitation.seed = options.distill.seed;
@@ -210,7 +214,7 @@ ExitCode run_imitation(const Options& options, TextModel& text_model, const Toke
                 event["divergence"].get<double>(), event["held_out"].get<double>());
   };
   const std::vector<ImitationEpoch> epochs =
-      imitate(text_model.model, windows.learn, teacher, windows.held_out, held_out, imitation);
+      imitate(text_model.model, windows.learn, teachers, windows.held_out, held_out, imitation);
   bar.reset();
   Json json{{"model", options.model},
             {"attention", options.attention.title()},
@@ -371,6 +375,15 @@ Work declare_distill(CLI::App& app) {
       ->capture_default_str();
   app.add_option("--density-price", tuning.density, "Fine-tuning: what keeping all pairs costs beside these")
       ->check(CLI::NonNegativeNumber)
+      ->capture_default_str();
+  app.add_option(
+         "--teacher", tuning.teacher,
+         "Training by output: what the dense model says of the texts is read from this file, or written "
+         "into it where there is none")
+      ->type_name("FILE");
+  app.add_option("--likely-tokens", tuning.likely_tokens,
+                 "With --teacher: so many of the most likely tokens are written; all others count as one")
+      ->check(CLI::Range(1, 1000000))
       ->capture_default_str();
   options->attention.declare(app);
   app.get_option("--attention")

@@ -395,8 +395,7 @@ TEST(Distill, ScorersOfAnotherRunCanBeSetAnew) {
 TEST(Imitation, ComesCloserToTheModel) {
   Transformer model = tiny_transformer();
   const std::vector<TokenIds> texts{random_text(48, 1), random_text(48, 2)}, held_out{random_text(48, 3)};
-  const std::vector<Tensor> teacher = last_hidden_states(model, texts),
-                            other = last_hidden_states(model, held_out);
+  const std::vector<Teacher> teacher = teachers_of(model, texts), other = teachers_of(model, held_out);
   const Tensor projection = model->block(0)->projection->weight.clone(),
                mlp = model->block(0)->mlp->up->weight.clone();
   model->set_attention(Formula::load("window", {{"w", 4}}));

@@ -27,9 +27,11 @@ struct FineTuning {
   double maps = 0;        // weight of the divergence of attention's own weights from the estimates
   double density = 0.02;  // price of keeping all pairs, beside the divergence
   double first_temperature = 1, last_temperature = 0.2;
-  double hard_share = 0.25;  // of the steps, at the end, that compute the hard choice
-  int64_t watch_every = 10;  // steps between looks at held-out text
-  double unstable = 2;       // a held-out loss so many times the first's ends training
+  double hard_share = 0.25;       // of the steps, at the end, that compute the hard choice
+  int64_t watch_every = 10;       // steps between looks at held-out text
+  double unstable = 2;            // a held-out loss so many times the first's ends training
+  std::filesystem::path teacher;  // a file for what the dense model says; empty: kept in memory
+  int64_t likely_tokens = 64;     // that are written into it
 };
 
 struct DistillOptions {

@@ -9,7 +9,7 @@
 #include "saccade/base/error.h"
 #include "saccade/base/random.h"
 #include "saccade/distill/adam.h"
-#include "saccade/distill/output_gradient.h"
+#include "saccade/distill/teacher.h"
 #include "saccade/formula/augment.h"
 #include "saccade/kernels/key_selection.h"
 #include "saccade/sparse/low_rank.h"
@@ -22,7 +22,7 @@ namespace {
 
 constexpr double kClosed = -30;                    // added to the score of a key that is left out
 constexpr double kSmallest = 1e-7, kLargest = 10;  // thresholds that can be learned from
-constexpr int64_t kRising = 5;                     // steps
+constexpr int64_t kTuningRising = 5;               // steps
 
 // A layer's gates, computed from its queries and keys as the selector computes its choice.
 class SoftSelector : public Selector {
@@ -214,8 +214,10 @@ FineTuned fine_tune(Transformer model, const Selectors& selectors, const TextWin
                     const FineTuning& options, const DistillRun& run) {
   const std::vector<TokenIds> learn = shortest(windows.learn), held_out = shortest(windows.held_out);
   detach(model);
-  const std::vector<Tensor> teachers = last_hidden_states(model, learn),
-                            dense = last_hidden_states(model, held_out);
+  const std::vector<Teacher> teachers =
+      options.teacher.empty() ? teachers_of(model, learn)
+                              : stored_teachers(model, learn, options.likely_tokens, options.teacher);
+  const std::vector<Tensor> dense = last_hidden_states(model, held_out);
   const auto look = [&] {
     const HeldOut measured = measure_held_out(model, selectors, held_out, dense);
     detach(model);
@@ -263,7 +265,7 @@ FineTuned fine_tune(Transformer model, const Selectors& selectors, const TextWin
     torch::autograd::backward({hidden, extra}, {start, torch::ones({})});
     std::vector<Tensor> gradients;
     for (Tensor& leaf : leaves) gradients.push_back(std::exchange(leaf.mutable_grad(), Tensor()));
-    adam.step(gradients, rate_at(options.rate, step, options.steps, kRising));
+    adam.step(gradients, rate_at(options.rate, step, options.steps, kTuningRising));
     if (run.on_progress) run.on_progress("fine-tuning", step + 1, options.steps);
     if ((step + 1) % options.watch_every != 0 && step + 1 != options.steps) continue;
     for (const auto& layer : gated.layers()) layer->store();

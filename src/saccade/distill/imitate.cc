@@ -10,7 +10,6 @@
 #include "saccade/base/error.h"
 #include "saccade/base/log.h"
 #include "saccade/base/random.h"
-#include "saccade/distill/output_gradient.h"
 
 namespace saccade {
 
@@ -29,16 +28,21 @@ bool is_chosen(const std::string& name, const Imitation& options) {
   return part && layer;
 }
 
-double mean_divergence(Transformer model, std::span<const TokenIds> texts, std::span<const Tensor> teacher) {
-  return texts.empty() ? 0
-                       : divergence_of(model, teacher, model, last_hidden_states(model, texts), texts).mean();
+// Texts are equally long.
+double divergence_on(Transformer model, std::span<const TokenIds> texts, std::span<const Teacher> teachers) {
+  if (texts.empty()) return 0;
+  double sum = 0;
+  const std::vector<Tensor> hidden = last_hidden_states(model, texts);
+  for (size_t index = 0; index < texts.size(); ++index)
+    sum += mean_divergence(model, teachers[index], hidden[index]);
+  return sum / static_cast<double>(texts.size());
 }
 
 }  // namespace
 
 std::vector<ImitationEpoch> imitate(Transformer model, std::span<const TokenIds> texts,
-                                    std::span<const Tensor> teacher, std::span<const TokenIds> held_out,
-                                    std::span<const Tensor> held_out_teacher, const Imitation& options) {
+                                    std::span<const Teacher> teachers, std::span<const TokenIds> held_out,
+                                    std::span<const Teacher> held_out_teachers, const Imitation& options) {
   std::vector<Tensor> learned;
   for (auto& item : model->named_parameters()) {
     const bool chosen = is_chosen(item.key(), options);
@@ -52,7 +56,7 @@ std::vector<ImitationEpoch> imitate(Transformer model, std::span<const TokenIds>
   std::vector<ImitationEpoch> epochs;
   const auto look = [&](int64_t epoch) {
     epochs.push_back(
-        {epoch, mean_divergence(model, texts, teacher), mean_divergence(model, held_out, held_out_teacher)});
+        {epoch, divergence_on(model, texts, teachers), divergence_on(model, held_out, held_out_teachers)});
     if (options.on_epoch)
       options.on_epoch({{"stage", "imitation"},
                         {"epoch", epoch},
@@ -69,7 +73,7 @@ std::vector<ImitationEpoch> imitate(Transformer model, std::span<const TokenIds>
       torch::AutoGradMode with_gradient(true);
       const Tensor hidden =
           model->forward({.ids = torch::tensor(texts[index], torch::kInt).to(torch::kLong).unsqueeze(0)})[0];
-      const Tensor start = divergence_gradient(model, teacher[index], hidden);
+      const Tensor start = divergence_gradient(model, teachers[index], hidden);
       if (!start.isfinite().all().item<bool>()) {
         log::warn("epoch {}: the divergence is not finite; training ends here", epoch);
         return epochs;

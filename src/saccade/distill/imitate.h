@@ -4,7 +4,7 @@
 #pragma once
 
 #include "saccade/base/json.h"
-#include "saccade/evaluate/divergence.h"
+#include "saccade/distill/teacher.h"
 
 namespace saccade {
 
@@ -23,11 +23,10 @@ struct ImitationEpoch {
   double learned = 0, held_out = 0;  // divergence
 };
 
-// `teacher` are the last hidden states of the unchanged model, whose head the model still has. The divergence
-// on held-out texts (none are needed) is watched. Training stops where a loss is not finite, with the state
-// before it.
+// `teachers` speak for the unchanged model, whose head the model still has. The divergence on held-out texts
+// (none are needed) is watched. Training stops where a loss is not finite, with the state before it.
 std::vector<ImitationEpoch> imitate(Transformer model, std::span<const TokenIds> texts,
-                                    std::span<const at::Tensor> teacher, std::span<const TokenIds> held_out,
-                                    std::span<const at::Tensor> held_out_teacher, const Imitation& options);
+                                    std::span<const Teacher> teachers, std::span<const TokenIds> held_out,
+                                    std::span<const Teacher> held_out_teachers, const Imitation& options);
 
 }  // namespace saccade
