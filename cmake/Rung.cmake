@@ -1,17 +1,21 @@
 # One folder of src/saccade is one rung of the ladder: a static library, its tests, and perhaps a program.
 #
-#   saccade_rung(<folder> LINKS <rung or target>... [SOURCES <extra file>...] [PCH <header>] [MAIN <program>])
+#   saccade_rung(<folder> LINKS <rung or target>... [SOURCES <extra file>...] [PCH <header>] [MAIN <program>]
+#                [APART <file>...|TESTS|ALL] [COLD])
 #
 # makes from src/saccade/<folder>:
 #   saccade_<folder>   the library, of all *.cc that are not named below
 #   <folder>_test      of the *_test.cc, one test of ctest; --gtest_filter chooses among those in it
 #   <folder>_fuzz      of fuzz.cc, always with the sanitizers; ctest gives it a short run
 #   <program>          of main.cc, when MAIN gives its name
+# Files are compiled several at a time (SACCADE_JOINED), which shares what headers cost; those that use the same
+# names for different things stand APART. A COLD rung has no loops that take time: it is
+# compiled quickly instead of thoroughly, as tests are.
 # LINKS names lower rungs by their folder and anything else by its target. A folder without sources yet passes
 # on what it would have linked. Without SACCADE_TORCH, rungs that stand on LibTorch are left out.
 
 function(saccade_rung folder)
-  cmake_parse_arguments(PARSE_ARGV 1 rung "" "PCH;MAIN" "LINKS;SOURCES")
+  cmake_parse_arguments(PARSE_ARGV 1 rung "COLD" "PCH;MAIN" "LINKS;SOURCES;APART")
   if(rung_UNPARSED_ARGUMENTS)
     message(FATAL_ERROR "saccade_rung(${folder}): unexpected ${rung_UNPARSED_ARGUMENTS}")
   endif()
@@ -34,6 +38,14 @@ function(saccade_rung folder)
     return()
   endif()
 
+  if(rung_APART STREQUAL "ALL")
+    set(rung_APART ${sources} ${tests})
+  elseif(rung_APART STREQUAL "TESTS")
+    set(rung_APART ${tests})
+  else()
+    list(TRANSFORM rung_APART PREPEND "${directory}/")
+  endif()
+  set_source_files_properties(${rung_APART} ${rung_SOURCES} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
   set_property(GLOBAL PROPERTY saccade_sources_${folder} ${sources})
   set_property(GLOBAL PROPERTY saccade_links_${folder} ${rung_LINKS})
   add_library(saccade_${folder} STATIC ${sources})
@@ -41,7 +53,11 @@ function(saccade_rung folder)
     "$<BUILD_INTERFACE:${PROJECT_BINARY_DIR}/generated>" "$<INSTALL_INTERFACE:include>")
   target_link_libraries(saccade_${folder} PUBLIC ${links} PRIVATE "$<BUILD_INTERFACE:saccade_warnings>")
   target_compile_features(saccade_${folder} PUBLIC cxx_std_20)
+  if(rung_COLD)
+    saccade_compile_quickly(saccade_${folder})
+  endif()
   saccade_precompile(saccade_${folder} "${rung_PCH}")
+  saccade_join(saccade_${folder})
 
   if(SACCADE_OPERATORS_ONLY)
     return()
@@ -52,6 +68,7 @@ function(saccade_rung folder)
       set(test_pch src/saccade/test_pch.h)
     endif()
     saccade_program(${folder}_test ${folder} "${test_pch}" ${tests})
+    saccade_join(${folder}_test)
     if(NOT rung_PCH AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)
       # GCC 12 sees long strings overflow where they do not, when it inlines what a test compares.
       target_compile_options(${folder}_test PRIVATE -Wno-stringop-overflow -Wno-array-bounds)
@@ -110,6 +127,7 @@ function(saccade_sanitized folder)
                              "${PROJECT_BINARY_DIR}/generated")
   target_link_libraries(saccade_${folder}_sanitized PRIVATE saccade_warnings)
   saccade_precompile(saccade_${folder}_sanitized src/saccade/sanitized_pch.h)
+  saccade_join(saccade_${folder}_sanitized)
   foreach(link IN LISTS links)
     if(NOT link MATCHES "::")
       saccade_sanitized(${link})
@@ -130,6 +148,7 @@ endfunction()
 function(saccade_program name folder pch)
   add_executable(${name} ${ARGN})
   target_link_libraries(${name} PRIVATE saccade_${folder} saccade_warnings)
+  saccade_compile_quickly(${name})  # tests, and main() of the program
   saccade_precompile(${name} "${pch}")
 endfunction()
 
@@ -138,15 +157,32 @@ function(saccade_precompile target header)
   if(NOT header)
     return()
   endif()
-  get_property(owner GLOBAL PROPERTY "saccade_pch_${header}")
+  get_target_property(quickly ${target} SACCADE_QUICKLY)  # headers serve those with the same switches
+  set(key "saccade_pch_${header}_${quickly}")
+  get_property(owner GLOBAL PROPERTY "${key}")
   if(owner)
     target_precompile_headers(${target} REUSE_FROM ${owner})
   else()
     target_precompile_headers(${target} PRIVATE "${PROJECT_SOURCE_DIR}/${header}")
-    set_property(GLOBAL PROPERTY "saccade_pch_${header}" ${target})
+    set_property(GLOBAL PROPERTY "${key}" ${target})
   endif()
   if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
     target_compile_options(${target} PRIVATE -fpch-preprocess)  # ccache needs to see which header was used
   endif()
 endfunction()
 
+# Eight files at a time: a rung in one piece would leave the other cores idle, and take long after every change.
+function(saccade_join target)
+  if(SACCADE_JOINED)
+    set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 8)
+    if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+      target_compile_options(${target} PRIVATE -Wno-subobject-linkage)  # takes the joined files for headers
+    endif()
+  endif()
+endfunction()
+
+# A quarter less time than -O2. Later switches win.
+function(saccade_compile_quickly target)
+  set_target_properties(${target} PROPERTIES SACCADE_QUICKLY ON)
+  target_compile_options(${target} PRIVATE "$<$<CONFIG:Release>:-O1>")
+endfunction()

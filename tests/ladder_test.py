@@ -24,7 +24,7 @@ LIBRARIES = {
     "utf8proc.h": "utf8proc::utf8proc",
 }
 TORCH_FREE = ("base", "formula", "kernels", "text", "weights", "report")
-KEYWORDS = ("LINKS", "SOURCES", "PCH", "MAIN")
+KEYWORDS = {"LINKS", "SOURCES", "PCH", "MAIN", "APART", "COLD"}
 
 
 def read_rungs(cmake):

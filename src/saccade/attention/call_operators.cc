@@ -235,13 +235,13 @@ using Backward = std::vector<Tensor>(const Tensor&, const OptionalTensor&, const
                                      const Tensor&, const Tensor&, Names, at::TensorList, c10::SymInt,
                                      c10::SymInt, double, at::IntArrayRef);
 
-const auto& forward_operator() {
+const auto& attend_operator() {
   static const auto handle =
       c10::Dispatcher::singleton().findSchemaOrThrow("saccade::attend", "").typed<Forward>();
   return handle;
 }
 
-const auto& backward_operator() {
+const auto& attend_backward_operator() {
   static const auto handle =
       c10::Dispatcher::singleton().findSchemaOrThrow("saccade::attend_backward", "").typed<Backward>();
   return handle;
@@ -260,7 +260,7 @@ class AttendFunction : public torch::autograd::Function<AttendFunction> {
                                at::TensorList tensors, c10::SymInt offset, c10::SymInt first_key,
                                double epsilon) {
     const at::AutoDispatchBelowADInplaceOrView below;
-    auto [output, log_sums, partials] = forward_operator().call(
+    auto [output, log_sums, partials] = attend_operator().call(
         formula, name, query, key, value, names, tensors, offset, first_key, epsilon, /*training=*/true);
     variable_list saved{output, log_sums, partials, query, key, value};
     saved.insert(saved.end(), tensors.begin(), tensors.end());
@@ -288,7 +288,7 @@ class AttendFunction : public torch::autograd::Function<AttendFunction> {
     std::vector<int64_t> wanted;
     for (size_t index = 0; index < 3 + tensors.size(); ++index)
       wanted.push_back(context->needs_input_grad(index));
-    std::vector<Tensor> computed = backward_operator().call(
+    std::vector<Tensor> computed = attend_backward_operator().call(
         output_gradient, gradients[1].defined() ? OptionalTensor(gradients[1]) : std::nullopt, saved[0],
         saved[1], saved[2], data["formula"].toStringRef(), data["name"].toStringRef(), saved[3], saved[4],
         saved[5], data["names"].to<Names>(), tensors, data["offset"].toSymInt(), data["first_key"].toSymInt(),
@@ -306,8 +306,8 @@ std::tuple<Tensor, Tensor, Tensor> attend_autograd(c10::string_view formula, c10
                                                    bool training) {
   if (!learns({query, key, value}) && !learns(tensors)) {
     const at::AutoDispatchBelowADInplaceOrView below;
-    return forward_operator().call(formula, name, query, key, value, names, tensors, offset, first_key,
-                                   epsilon, training);
+    return attend_operator().call(formula, name, query, key, value, names, tensors, offset, first_key,
+                                  epsilon, training);
   }
   variable_list results = AttendFunction::apply(std::string(formula), std::string(name), query, key, value,
                                                 names, tensors, offset, first_key, epsilon);
@@ -339,9 +339,9 @@ std::vector<Tensor> attend_backward_autograd(const Tensor& output_gradient,
   std::vector<Tensor> computed;
   {
     const at::AutoDispatchBelowADInplaceOrView below;
-    computed =
-        backward_operator().call(output_gradient, log_sum_gradient, output, log_sums, partials, formula, name,
-                                 query, key, value, names, tensors, offset, first_key, epsilon, wanted);
+    computed = attend_backward_operator().call(output_gradient, log_sum_gradient, output, log_sums, partials,
+                                               formula, name, query, key, value, names, tensors, offset,
+                                               first_key, epsilon, wanted);
   }
   std::vector<Tensor> sources{output_gradient, query, key, value};
   sources.insert(sources.end(), tensors.begin(), tensors.end());

@@ -21,7 +21,7 @@ namespace saccade {
 namespace {
 
 using torch::Tensor;
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
+constexpr double kMinusInfinity = -std::numeric_limits<double>::infinity();
 
 // Below the log_size of any key; finite, so that the difference of two is not NaN.
 constexpr double kNoKey = -1e30;
@@ -77,7 +77,7 @@ class Chunks {
     logs = logs - key.square().sum(-1, true) * (call_.scale / 2);
     auto [features, log_size] = positive(logs);
     if (call_.hidden.defined())
-      log_size = log_size.masked_fill(call_.hidden.narrow(1, first, count), -kInfinity);
+      log_size = log_size.masked_fill(call_.hidden.narrow(1, first, count), kMinusInfinity);
     return {count, features, log_size,
             torch::constant_pad_nd(call_.value.narrow(1, first, count), {0, 1}, 1)};
   }
@@ -129,7 +129,7 @@ class Chunks {
   Tensor pair_factors(const Keys& keys, const Tensor& rows) const {
     const Tensor later = later_.narrow(0, 0, rows.size(1)).narrow(1, 0, keys.count);
     return (keys.log_size.unsqueeze(1) - rows.unsqueeze(2))
-        .masked_fill_(later, -kInfinity)
+        .masked_fill_(later, kMinusInfinity)
         .exp_()
         .unsqueeze(1);
   }
@@ -195,8 +195,8 @@ class RandomFeatureFunction : public torch::autograd::Function<RandomFeatureFunc
       output.narrow(2, first, count)
           .copy_(sum.narrow(-1, 0, width) / weight.masked_fill(empty, 1).unsqueeze(-1));
       log_sum.narrow(2, first, count)
-          .copy_(
-              (torch::log(weight) + queries.log_size + maxima.unsqueeze(1)).masked_fill(empty, -kInfinity));
+          .copy_((torch::log(weight) + queries.log_size + maxima.unsqueeze(1))
+                     .masked_fill(empty, kMinusInfinity));
       Chunks::absorb(state, keys, maxima.select(1, count - 1));
     });
     context->save_for_backward(
@@ -386,7 +386,7 @@ at::Tensor random_feature_weights(const FeatureCall& call) {
   const Keys keys = chunks.key_chunk(0, keys_count);
   const Tensor unseen =
       torch::ones({count, keys_count}, call.query.options().dtype(torch::kBool)).triu(call.prefix + 1);
-  const Tensor logs = keys.log_size.unsqueeze(1).masked_fill(unseen, -kInfinity);
+  const Tensor logs = keys.log_size.unsqueeze(1).masked_fill(unseen, kMinusInfinity);
   const Tensor sizes = torch::exp(logs - logs.amax(-1, true).clamp_min(kNoKey)).unsqueeze(1);
   const Tensor product = chunks.by_head(torch::bmm(queries.features, keys.features.transpose(1, 2))) * sizes;
   const Tensor sum = product.sum(-1, true);

@@ -1,7 +1,11 @@
-// The cold half of error.h: wording of internal errors.
+// The cold half of error.h: wording of internal errors and of the system's.
 #include "saccade/base/error.h"
 
+#include <system_error>
+
 namespace saccade {
+
+std::string system_reason(int code) { return std::generic_category().message(code); }
 
 void invariant(bool ok, std::string_view what, SourceLocation where) {
   if (ok) return;

@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include <cerrno>
 #include <stdexcept>
 #include <string>
 #include <string_view>
@@ -30,6 +31,9 @@ template <class... Arguments>
 void require(bool ok, fmt::format_string<Arguments...> message, Arguments&&... arguments) {
   if (!ok) throw Error(fmt::format(message, std::forward<Arguments>(arguments)...));
 }
+
+/// What the operating system says of an error number.
+std::string system_reason(int code = errno);
 
 /// Runs `function` and returns its result. An Error that leaves it gets "context: " put before its message,
 /// so that a low-level reason is read together with what was being done. Other exceptions pass unchanged.

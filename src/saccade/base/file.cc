@@ -34,8 +34,6 @@ class Descriptor {
 };
 
 // What errno says, in words.
-std::string reason(int code = errno) { return std::generic_category().message(code); }
-
 std::string_view kind_of(mode_t mode) {
   if (S_ISDIR(mode)) return "a directory";
   if (S_ISFIFO(mode)) return "a pipe";
@@ -71,9 +69,9 @@ std::filesystem::path resolve(const std::filesystem::path& path) {
 std::string read_file(const std::filesystem::path& path, std::size_t max_bytes) {
   // Without O_NONBLOCK, opening a pipe that nobody writes to would wait before its kind can be asked for.
   const Descriptor file(::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC));
-  require(file.valid(), "{}: cannot read: {}", path.string(), reason());
+  require(file.valid(), "{}: cannot read: {}", path.string(), system_reason());
   struct stat status {};
-  require(::fstat(file.number(), &status) == 0, "{}: cannot read: {}", path.string(), reason());
+  require(::fstat(file.number(), &status) == 0, "{}: cannot read: {}", path.string(), system_reason());
   require(S_ISREG(status.st_mode), "{}: cannot read: it is {}, not a file", path.string(),
           kind_of(status.st_mode));
 
@@ -91,7 +89,7 @@ std::string read_file(const std::filesystem::path& path, std::size_t max_bytes) 
     if (size == content.size()) content.resize(std::max<std::size_t>({4096, stated + 1, size * 2}));
     const ssize_t got = ::read(file.number(), content.data() + size, content.size() - size);
     if (got < 0 && errno == EINTR) continue;
-    require(got >= 0, "{}: cannot read: {}", path.string(), reason());
+    require(got >= 0, "{}: cannot read: {}", path.string(), system_reason());
     if (got == 0) break;
     size += static_cast<std::size_t>(got);
     too_large(size);
@@ -115,9 +113,9 @@ AtomicFile::AtomicFile(const std::filesystem::path& path) : path_(path) {
     descriptor_ = ::open(temporary_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
     if (descriptor_ < 0 && errno != EEXIST) break;
   }
-  require(descriptor_ >= 0, "{}: cannot write: {}", path.string(), reason());
+  require(descriptor_ >= 0, "{}: cannot write: {}", path.string(), system_reason());
   if (exists && ::fchmod(descriptor_, existing.st_mode & 07777) != 0) {
-    const std::string why = reason();
+    const std::string why = system_reason();
     discard();  // a constructor that throws has no destructor
     fail("{}: cannot write: {}", path.string(), why);
   }
@@ -135,7 +133,7 @@ void AtomicFile::discard() {
 void AtomicFile::append(std::string_view content) {
   invariant(descriptor_ >= 0, "nothing is appended to a file that has been committed");
   const bool written = write_all(descriptor_, content);  // before the reason is asked for
-  require(written, "{}: cannot write: {}", path_.string(), reason());
+  require(written, "{}: cannot write: {}", path_.string(), system_reason());
 }
 
 void AtomicFile::commit() {
@@ -144,7 +142,7 @@ void AtomicFile::commit() {
   // Some file systems report a failed write only when the file is closed.
   const bool written = synchronised && ::close(std::exchange(descriptor_, -1)) == 0 &&
                        std::rename(temporary_.c_str(), target_.c_str()) == 0;
-  require(written, "{}: cannot write: {}", path_.string(), reason());
+  require(written, "{}: cannot write: {}", path_.string(), system_reason());
   temporary_.clear();
 
   // The new name reaches the disk with its directory. The file is complete either way, so a file system that

@@ -14,20 +14,16 @@
 #include "saccade/base/error.h"
 
 namespace saccade {
-namespace {
-
-std::string reason() { return std::generic_category().message(errno); }
-
-}  // namespace
+namespace {}  // namespace
 
 MappedFile::MappedFile(const std::filesystem::path& path) : path_(path) {
   // Without O_NONBLOCK, opening a pipe that nobody writes to would wait before its kind can be asked for.
   const int descriptor = ::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC);
-  require(descriptor >= 0, "{}: cannot read: {}", path.string(), reason());
+  require(descriptor >= 0, "{}: cannot read: {}", path.string(), system_reason());
   struct stat status {};
   std::string problem;
   if (::fstat(descriptor, &status) != 0) {
-    problem = reason();
+    problem = system_reason();
   } else if (S_ISDIR(status.st_mode)) {
     problem = "it is a directory, not a file";
   } else if (!S_ISREG(status.st_mode)) {
@@ -36,7 +32,7 @@ MappedFile::MappedFile(const std::filesystem::path& path) : path_(path) {
     const auto size = static_cast<std::size_t>(status.st_size);
     void* const start = ::mmap(nullptr, size, PROT_READ, MAP_PRIVATE, descriptor, 0);
     if (start == MAP_FAILED) {
-      problem = reason();
+      problem = system_reason();
     } else {
       bytes_ = {static_cast<const std::byte*>(start), size};
     }

@@ -15,8 +15,6 @@
 namespace saccade {
 namespace {
 
-std::string reason(int code) { return std::generic_category().message(code); }
-
 std::string read_all(int file) {
   std::string text;
   std::array<char, 65536> buffer;
@@ -40,7 +38,8 @@ ProcessResult run_process(const std::string& program, const std::vector<std::str
   pointers.push_back(nullptr);
 
   std::array<int, 2> ends{-1, -1};
-  require(!capture || pipe2(ends.data(), O_CLOEXEC) == 0, "process: cannot make a pipe: {}", reason(errno));
+  require(!capture || pipe2(ends.data(), O_CLOEXEC) == 0, "process: cannot make a pipe: {}",
+          system_reason(errno));
   posix_spawn_file_actions_t actions;
   posix_spawn_file_actions_init(&actions);
   if (capture) posix_spawn_file_actions_adddup2(&actions, ends[1], STDOUT_FILENO);
@@ -53,7 +52,7 @@ ProcessResult run_process(const std::string& program, const std::vector<std::str
     if (failed == 0) result.output = read_all(ends[0]);
     close(ends[0]);
   }
-  require(failed == 0, "process: '{}' cannot be started: {}", program, reason(failed));
+  require(failed == 0, "process: '{}' cannot be started: {}", program, system_reason(failed));
   int status = 0;
   while (waitpid(child, &status, 0) < 0 && errno == EINTR) {
   }

@@ -10,8 +10,6 @@ namespace {
 
 using torch::Tensor;
 
-constexpr double kDoubleTolerance = 1e-9;
-
 struct Setting {
   std::shared_ptr<AttentionImpl> module;
   Problem problem;

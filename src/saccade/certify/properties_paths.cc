@@ -14,8 +14,6 @@ namespace {
 
 using torch::Tensor;
 
-constexpr double kDoubleTolerance = 1e-9;
-
 Problem converted(const Problem& problem, at::ScalarType dtype) {
   const auto convert = [&](Tensor& tensor) {
     if (tensor.defined() && tensor.is_floating_point()) tensor = tensor.to(dtype);

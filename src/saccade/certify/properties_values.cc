@@ -9,9 +9,6 @@ namespace {
 
 using torch::Tensor;
 
-// Two ways of adding the same numbers in double differ by far less than this.
-constexpr double kDoubleTolerance = 1e-9;
-
 AttentionResult run(AttentionImpl& module, const Problem& problem) {
   torch::NoGradGuard no_gradient;
   return module.run(problem.query, problem.key, problem.value, problem.call);

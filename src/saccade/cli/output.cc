@@ -10,9 +10,7 @@
 namespace saccade {
 namespace {
 
-[[noreturn]] void fail_to_write() {
-  fail("standard output: cannot write: {}", std::generic_category().message(errno));
-}
+[[noreturn]] void fail_to_write() { fail("standard output: cannot write: {}", system_reason()); }
 
 }  // namespace
 

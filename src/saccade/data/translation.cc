@@ -72,7 +72,7 @@ constexpr std::array<Preposition, 4> kPrepositions = {
     {{"near", "apu"}, {"behind", "dor"}, {"under", "sot"}, {"with", "kum"}}};
 
 template <class List>
-const auto& pick(const List& list, RandomStream& random) {
+const auto& draw(const List& list, RandomStream& random) {
   return list[random.below(list.size())];
 }
 
@@ -82,7 +82,7 @@ struct NounPhrase {
 };
 
 NounPhrase draw_noun_phrase(RandomStream& random) {
-  const Noun& noun = pick(kNouns, random);
+  const Noun& noun = draw(kNouns, random);
   const bool plural = random.below(2) == 1, definite = random.below(2) == 1, described = random.below(2) == 1;
   const std::string_view ending = plural ? "n" : "";
   NounPhrase result{.plural = plural};
@@ -91,7 +91,7 @@ NounPhrase draw_noun_phrase(RandomStream& random) {
       "{}{} {}{}", definite ? (noun.second_class ? "mi" : "ka") : (noun.second_class ? "et" : "ut"),
       plural ? (definite ? "n" : "an") : "", noun.foreign, ending);
   if (described) {
-    const Adjective& adjective = pick(kAdjectives, random);
+    const Adjective& adjective = draw(kAdjectives, random);
     result.source += fmt::format(" {}", adjective.word);
     result.target += fmt::format(" {}{}{}", adjective.foreign, noun.second_class ? "e" : "o", ending);
   }
@@ -101,13 +101,13 @@ NounPhrase draw_noun_phrase(RandomStream& random) {
 
 TranslationPair draw_clause(RandomStream& random) {
   const NounPhrase subject = draw_noun_phrase(random), object = draw_noun_phrase(random);
-  const Verb& verb = pick(kVerbs, random);
+  const Verb& verb = draw(kVerbs, random);
   TranslationPair result;
   result.source =
       fmt::format("{} {} {}", subject.source, subject.plural ? verb.many : verb.one, object.source);
   result.target = subject.target;
   if (random.below(2) == 1) {
-    const Preposition& preposition = pick(kPrepositions, random);
+    const Preposition& preposition = draw(kPrepositions, random);
     const NounPhrase place = draw_noun_phrase(random);
     result.source += fmt::format(" {} {}", preposition.word, place.source);
     result.target += fmt::format(" {} {}", preposition.foreign, place.target);

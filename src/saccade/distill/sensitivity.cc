@@ -15,15 +15,15 @@ using at::Tensor;
 
 namespace {
 
-constexpr int64_t kRowsAtOnce = 256;
+constexpr int64_t kSensedRows = 256;
 
 // The gradient, with respect to hidden states [tokens, width], of the sum over tokens of the logarithm of a
 // drawn label's probability; of a model without a head for tokens, of the direction along a random vector.
 Tensor drawn_gradient(Transformer model, const Tensor& hidden, at::Generator& random) {
   const bool tokens = predicts_tokens(model->architecture());
   std::vector<Tensor> parts;
-  for (int64_t begin = 0; begin < hidden.size(0); begin += kRowsAtOnce) {
-    Tensor rows = hidden.narrow(0, begin, std::min(kRowsAtOnce, hidden.size(0) - begin)).detach().clone();
+  for (int64_t begin = 0; begin < hidden.size(0); begin += kSensedRows) {
+    Tensor rows = hidden.narrow(0, begin, std::min(kSensedRows, hidden.size(0) - begin)).detach().clone();
     rows.requires_grad_(true);
     Tensor score;
     if (tokens) {

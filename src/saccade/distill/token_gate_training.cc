@@ -17,10 +17,10 @@ using at::Tensor;
 
 namespace {
 
-constexpr int64_t kRowsAtOnce = 256;
-constexpr double kFloor = 3e-4;  // weights below this are all the same: nobody would keep them
-constexpr int64_t kRising = 10;  // steps
-constexpr int64_t kEnough = 4;   // a token is known when this part of the text's groups comes later
+constexpr int64_t kRowsOfMap = 256;
+constexpr double kFloor = 3e-4;      // weights below this are all the same: nobody would keep them
+constexpr int64_t kGateRising = 10;  // steps
+constexpr int64_t kEnough = 4;       // a token is known when this part of the text's groups comes later
 
 // What the lessons have to say, end to end: known tokens only.
 struct Material {
@@ -81,7 +81,7 @@ GateLesson make_gate_lesson(const Formula& formula, const PairInputs& inputs, co
                     .value = value.to(torch::kFloat).contiguous(),
                     .target = torch::zeros({heads, n})};
   Tensor later = torch::zeros({n}, torch::kLong);
-  const int64_t rows = std::max(pool, kRowsAtOnce / pool * pool);
+  const int64_t rows = std::max(pool, kRowsOfMap / pool * pool);
   for (int64_t begin = 0; begin < n; begin += rows) {
     const int64_t end = std::min(n, begin + rows);
     const Tensor weights = weights_of_rows(formula, inputs, begin, end).weights;
@@ -151,7 +151,7 @@ TrainedGate train_gate(std::span<const GateLesson> lessons, const GateTraining& 
       if (step < tenth) result.first_loss += part;
       if (step >= options.steps - tenth) result.last_loss += part;
     }
-    adam.step(gradients, rate_at(options.rate, step, options.steps, kRising));
+    adam.step(gradients, rate_at(options.rate, step, options.steps, kGateRising));
   }
   for (const auto& [name, tensor] : gate.named())
     if (name != "thresholds") *tensor = tensor->detach();

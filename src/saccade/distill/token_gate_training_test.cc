@@ -88,7 +88,7 @@ TEST(TokenGateTraining, TextsMustBeLongEnough) {
   EXPECT_THROW(make_gate_lesson(Formula::load("causal"), planted_text(60, 1).inputs, kLesson), Error);
 }
 
-DistillOptions small_options() {
+DistillOptions small_gate_options() {
   DistillOptions options;
   options.kind = SelectorKind::token_gate;
   options.selection = {.query_tile = 16, .sinks = 2, .near = 8};
@@ -103,7 +103,7 @@ DistillOptions small_options() {
 TEST(TokenGateDistill, TheBudgetHoldsInDecoding) {
   Transformer model = tiny_transformer();
   const TokenIds text = random_text(3000), other = random_text(256, 5);
-  const DistillResult result = distill(model, text, small_options(), {});
+  const DistillResult result = distill(model, text, small_gate_options(), {});
   EXPECT_TRUE(result.solution.found);
   EXPECT_TRUE(result.solution.saves);
   EXPECT_LE(result.solution.divergence, 0.05);
@@ -123,7 +123,7 @@ TEST(TokenGateDistill, TheBudgetHoldsInDecoding) {
 TEST(TokenGateDistill, ResumesAndIsSetAnew) {
   const std::filesystem::path directory = std::filesystem::path(testing::TempDir()) / "token_gate_resume";
   std::filesystem::remove_all(directory);
-  DistillOptions options = small_options();
+  DistillOptions options = small_gate_options();
   const TokenIds text = random_text(3000);
   Transformer whole = tiny_transformer(), parts = tiny_transformer();
   const DistillResult at_once = distill(whole, text, options, {});
@@ -157,7 +157,7 @@ TEST(TokenGateDistill, RefusesFormulasBeforeAnythingIsLearned) {
   model->set_attention(Formula::load("alibi"));
   int64_t events = 0;
   try {
-    distill(model, random_text(3000), small_options(), {.on_event = [&](const Json&) { ++events; }});
+    distill(model, random_text(3000), small_gate_options(), {.on_event = [&](const Json&) { ++events; }});
     FAIL() << "alibi was accepted";
   } catch (const Error& error) {
     EXPECT_THAT(error.what(), HasSubstr("formula 'alibi': it reads d"));

@@ -12,7 +12,7 @@ namespace {
 
 using at::Tensor;
 
-constexpr int64_t kRowsAtOnce = 256;
+constexpr int64_t kRowsOfLogits = 256;
 
 Tensor hidden_states(Transformer& model, std::span<const TokenIds* const> texts) {
   const TokenBatch batch = make_batch(texts);
@@ -28,8 +28,8 @@ void answer_rows(Transformer& model, const Tensor& hidden, const std::vector<int
                  const std::vector<int64_t>& targets, std::vector<Answer>& answers) {
   const auto count = static_cast<int64_t>(rows.size());
   answers.reserve(rows.size());
-  for (int64_t first = 0; first < count; first += kRowsAtOnce) {
-    const int64_t size = std::min(kRowsAtOnce, count - first);
+  for (int64_t first = 0; first < count; first += kRowsOfLogits) {
+    const int64_t size = std::min(kRowsOfLogits, count - first);
     const auto tensor = [&](const std::vector<int64_t>& values) {
       return torch::tensor(at::ArrayRef<int64_t>(values.data() + first, static_cast<size_t>(size)));
     };

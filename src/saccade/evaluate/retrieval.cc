@@ -127,10 +127,10 @@ Sequence passkey_case(const Tokenizer& tokenizer, int64_t length, double depth, 
 
 RecallCase recall_case(const Tokenizer& tokenizer, int64_t pairs, RandomStream random) {
   const RecallText made = write_recall(pairs, random);
-  struct Span {
+  struct AnswerSpan {
     size_t pair, first, end;
   };
-  std::vector<Span> spans;
+  std::vector<AnswerSpan> spans;
   std::string text;
   for (const Segment& segment : made.segments) {
     const std::string before = text;
@@ -142,7 +142,7 @@ RecallCase recall_case(const Tokenizer& tokenizer, int64_t pairs, RandomStream r
   }
   RecallCase result{.sequence = {.ids = encode(tokenizer, text)},
                     .questions = std::vector<std::vector<size_t>>(made.pairs.size())};
-  for (const Span& span : spans) {
+  for (const AnswerSpan& span : spans) {
     const size_t before = result.sequence.questions.size();
     result.sequence.ask_next(static_cast<int64_t>(span.first), static_cast<int64_t>(span.end));
     for (size_t question = before; question < result.sequence.questions.size(); ++question)

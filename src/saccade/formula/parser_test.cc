@@ -36,7 +36,7 @@ std::string grouping(std::string_view text) {
   return expression && !diagnostics.any() ? explicit_text(*expression) : diagnostics.take()[0].message;
 }
 
-std::vector<std::string> errors(std::string_view text) {
+std::vector<std::string> syntax_errors(std::string_view text) {
   Diagnostics diagnostics;
   parse_syntax(text, diagnostics);
   std::vector<std::string> result;
@@ -146,68 +146,75 @@ TEST(Parser, SpansCoverWhatTheyName) {
 }
 
 TEST(Parser, TellsHowToWriteWhatOtherLanguagesWrite) {
-  EXPECT_THAT(errors("mask = a && b"), ElementsAre("write 'and' instead of '&&'"));
-  EXPECT_THAT(errors("mask = a | b"), ElementsAre("write 'or' instead of '|'"));
-  EXPECT_THAT(errors("mask = !a"), ElementsAre("write 'not' instead of '!'"));
-  EXPECT_THAT(errors("score = d ** 2"), ElementsAre("write '^' instead of '**'"));
-  EXPECT_THAT(errors("score = +d"), ElementsAre("a leading '+' is not needed"));
-  EXPECT_THAT(errors("mask = d = 3"), ElementsAre("'=' defines; to compare two numbers write '=='"));
+  EXPECT_THAT(syntax_errors("mask = a && b"), ElementsAre("write 'and' instead of '&&'"));
+  EXPECT_THAT(syntax_errors("mask = a | b"), ElementsAre("write 'or' instead of '|'"));
+  EXPECT_THAT(syntax_errors("mask = !a"), ElementsAre("write 'not' instead of '!'"));
+  EXPECT_THAT(syntax_errors("score = d ** 2"), ElementsAre("write '^' instead of '**'"));
+  EXPECT_THAT(syntax_errors("score = +d"), ElementsAre("a leading '+' is not needed"));
+  EXPECT_THAT(syntax_errors("mask = d = 3"), ElementsAre("'=' defines; to compare two numbers write '=='"));
 }
 
 TEST(Parser, SaysWhatItExpected) {
-  EXPECT_THAT(errors("score ="), ElementsAre("expected a number, a name or '(', found the end of the line"));
-  EXPECT_THAT(errors("score = (s"),
+  EXPECT_THAT(syntax_errors("score ="),
+              ElementsAre("expected a number, a name or '(', found the end of the line"));
+  EXPECT_THAT(syntax_errors("score = (s"),
               ElementsAre("expected ')' to close the parenthesis, found the end of the line"));
-  EXPECT_THAT(errors("score = abs(s"),
+  EXPECT_THAT(syntax_errors("score = abs(s"),
               ElementsAre("expected ')' to close the call of 'abs', found the end of the line"));
-  EXPECT_THAT(errors("score = b[i"),
+  EXPECT_THAT(syntax_errors("score = b[i"),
               ElementsAre("expected ']' to close the subscript of 'b', found the end of the line"));
-  EXPECT_THAT(errors("score = b[]"), ElementsAre("expected a number, a name or '(', found ']'"));
-  EXPECT_THAT(errors("score = s s"), ElementsAre("expected an operator or the end of the line, found 's'"));
-  EXPECT_THAT(errors("score = s + and"), ElementsAre("expected a number, a name or '(', found 'and'"));
-  EXPECT_THAT(errors("score = s + not"), ElementsAre("expected a number, a name or '(', found 'not'"));
-  EXPECT_THAT(errors("3 = s"), ElementsAre("expected a statement such as 'score = s', found '3'"));
-  EXPECT_THAT(errors("alpha 3"), ElementsAre("expected '=' after 'alpha', found '3'"));
-  EXPECT_THAT(errors("parm alpha = 3"), ElementsAre("unknown statement 'parm'; did you mean 'param'?"));
+  EXPECT_THAT(syntax_errors("score = b[]"), ElementsAre("expected a number, a name or '(', found ']'"));
+  EXPECT_THAT(syntax_errors("score = s s"),
+              ElementsAre("expected an operator or the end of the line, found 's'"));
+  EXPECT_THAT(syntax_errors("score = s + and"), ElementsAre("expected a number, a name or '(', found 'and'"));
+  EXPECT_THAT(syntax_errors("score = s + not"), ElementsAre("expected a number, a name or '(', found 'not'"));
+  EXPECT_THAT(syntax_errors("3 = s"), ElementsAre("expected a statement such as 'score = s', found '3'"));
+  EXPECT_THAT(syntax_errors("alpha 3"), ElementsAre("expected '=' after 'alpha', found '3'"));
+  EXPECT_THAT(syntax_errors("parm alpha = 3"),
+              ElementsAre("unknown statement 'parm'; did you mean 'param'?"));
   EXPECT_THAT(
-      errors("param a"),
+      syntax_errors("param a"),
       ElementsAre(
           "expected '=' and a start value, such as 'param alpha[head] = 1', found the end of the line"));
-  EXPECT_THAT(errors("param a = 1 in 3"), ElementsAre("expected '[' after 'in', found '3'"));
-  EXPECT_THAT(errors("param a = 1 in [0 1]"), ElementsAre("expected ',' between the bounds, found '1'"));
-  EXPECT_THAT(errors("param a = 1 in [0, 1"),
+  EXPECT_THAT(syntax_errors("param a = 1 in 3"), ElementsAre("expected '[' after 'in', found '3'"));
+  EXPECT_THAT(syntax_errors("param a = 1 in [0 1]"),
+              ElementsAre("expected ',' between the bounds, found '1'"));
+  EXPECT_THAT(syntax_errors("param a = 1 in [0, 1"),
               ElementsAre("expected ']' after the bounds, found the end of the line"));
-  EXPECT_THAT(errors("input doc: int"), ElementsAre(HasSubstr("expected '[' and the input's dimensions")));
-  EXPECT_THAT(errors("input doc[token]: flag"),
+  EXPECT_THAT(syntax_errors("input doc: int"),
+              ElementsAre(HasSubstr("expected '[' and the input's dimensions")));
+  EXPECT_THAT(syntax_errors("input doc[token]: flag"),
               ElementsAre("unknown type 'flag'; expected 'int', 'bool' or 'real'"));
-  EXPECT_THAT(errors("input doc[tokn]"), ElementsAre("unknown dimension 'tokn'; did you mean 'token'?"));
+  EXPECT_THAT(syntax_errors("input doc[tokn]"),
+              ElementsAre("unknown dimension 'tokn'; did you mean 'token'?"));
   EXPECT_THAT(
-      errors("input doc[rows]"),
+      syntax_errors("input doc[rows]"),
       ElementsAre(
           "unknown dimension 'rows'; expected batch, head, layer, token, query, key, rel, a number or *"));
-  EXPECT_THAT(errors("input doc[1.5]"),
+  EXPECT_THAT(syntax_errors("input doc[1.5]"),
               ElementsAre("a dimension is a whole number from 1 to 65536, not 1.5"));
-  EXPECT_THAT(errors("stream t = q + k"),
+  EXPECT_THAT(syntax_errors("stream t = q + k"),
               ElementsAre("expected '.' between the two vectors, such as 'stream t = q2 . k', found '+'"));
-  EXPECT_THAT(errors("stream t = 3 . k"), ElementsAre("expected a query vector, found '3'"));
-  EXPECT_THAT(errors("w = softmax(s, sin = 0)"),
+  EXPECT_THAT(syntax_errors("stream t = 3 . k"), ElementsAre("expected a query vector, found '3'"));
+  EXPECT_THAT(syntax_errors("w = softmax(s, sin = 0)"),
               ElementsAre("unknown keyword argument 'sin'; only softmax has one: sink = z"));
-  EXPECT_THAT(errors("w = softmax(s, sink = 0, sink = 1)"), ElementsAre("sink is given twice"));
-  EXPECT_THAT(errors("w = softmax(sink = 0, s)"), ElementsAre("sink = z comes last"));
-  EXPECT_THAT(errors("w = b[sink = 0]"), ElementsAre(HasSubstr("unknown keyword argument 'sink'")));
+  EXPECT_THAT(syntax_errors("w = softmax(s, sink = 0, sink = 1)"), ElementsAre("sink is given twice"));
+  EXPECT_THAT(syntax_errors("w = softmax(sink = 0, s)"), ElementsAre("sink = z comes last"));
+  EXPECT_THAT(syntax_errors("w = b[sink = 0]"), ElementsAre(HasSubstr("unknown keyword argument 'sink'")));
 }
 
 TEST(Parser, KeepsTheWordsOfTheGrammarToItself) {
   EXPECT_THAT(
-      errors("mask = causal\n  and d < 3"),
+      syntax_errors("mask = causal\n  and d < 3"),
       ElementsAre("a statement cannot start with 'and'; to go on with the line above, put its expression "
                   "in parentheses"));
-  EXPECT_THAT(errors("param in = 3"), ElementsAre("'in' is a word of the language and cannot be a name"));
+  EXPECT_THAT(syntax_errors("param in = 3"),
+              ElementsAre("'in' is a word of the language and cannot be a name"));
 }
 
 TEST(Parser, GoesOnAtTheNextStatementAfterAnError) {
   EXPECT_THAT(
-      errors("a = (\nb = 3\nc = )\nscore = s +"),
+      syntax_errors("a = (\nb = 3\nc = )\nscore = s +"),
       ElementsAre(HasSubstr("expected a number"), HasSubstr("found ')'"), HasSubstr("expected a number")));
 }
 
@@ -222,33 +229,36 @@ TEST(ParserLimits, NestedBracketsAreBounded) {
   const auto nested = [](std::string_view open, std::string_view close, int depth) {
     return "score = " + repeated(open, depth) + "s" + repeated(close, depth);
   };
-  EXPECT_THAT(errors(nested("(", ")", 99)), ElementsAre());
+  EXPECT_THAT(syntax_errors(nested("(", ")", 99)), ElementsAre());
   for (int depth : {100, 1000, 20'000}) {
-    EXPECT_THAT(errors(nested("(", ")", depth)), ElementsAre("an expression may be nested at most 100 deep"));
-    EXPECT_THAT(errors(nested("abs(", ")", depth)),
+    EXPECT_THAT(syntax_errors(nested("(", ")", depth)),
                 ElementsAre("an expression may be nested at most 100 deep"));
-    EXPECT_THAT(errors(nested("b[", "]", depth)),
+    EXPECT_THAT(syntax_errors(nested("abs(", ")", depth)),
                 ElementsAre("an expression may be nested at most 100 deep"));
-    EXPECT_THAT(errors(nested("-", "", depth)), ElementsAre("an expression may be nested at most 100 deep"));
-    EXPECT_THAT(errors(nested("not ", "", depth)),
+    EXPECT_THAT(syntax_errors(nested("b[", "]", depth)),
                 ElementsAre("an expression may be nested at most 100 deep"));
-    EXPECT_THAT(errors(nested("2^", "", depth)), ElementsAre("an expression may be nested at most 100 deep"));
+    EXPECT_THAT(syntax_errors(nested("-", "", depth)),
+                ElementsAre("an expression may be nested at most 100 deep"));
+    EXPECT_THAT(syntax_errors(nested("not ", "", depth)),
+                ElementsAre("an expression may be nested at most 100 deep"));
+    EXPECT_THAT(syntax_errors(nested("2^", "", depth)),
+                ElementsAre("an expression may be nested at most 100 deep"));
   }
 }
 
 TEST(ParserLimits, AStatementThatIsTooDeepDoesNotBurdenTheNext) {
   const std::string deep = "a = " + repeated("(", 200) + "s\n",
                     fine = repeated("(", 99) + "s" + repeated(")", 99);
-  EXPECT_THAT(errors(repeated(deep, 5) + "score = " + fine),
+  EXPECT_THAT(syntax_errors(repeated(deep, 5) + "score = " + fine),
               testing::Each("an expression may be nested at most 100 deep"));
-  EXPECT_EQ(errors(repeated(deep, 5) + "score = " + fine).size(), 5u);
+  EXPECT_EQ(syntax_errors(repeated(deep, 5) + "score = " + fine).size(), 5u);
 }
 
 TEST(ParserLimits, LongChainsOfOperatorsAreBounded) {
-  EXPECT_THAT(errors("score = s" + repeated(" + s", 199)), ElementsAre());
-  EXPECT_THAT(errors("score = s" + repeated(" + s", 200)),
+  EXPECT_THAT(syntax_errors("score = s" + repeated(" + s", 199)), ElementsAre());
+  EXPECT_THAT(syntax_errors("score = s" + repeated(" + s", 200)),
               ElementsAre("this expression is more than 200 operations deep; use a let for a part of it"));
-  EXPECT_THAT(errors("score = s" + repeated("<s", 20'000)),
+  EXPECT_THAT(syntax_errors("score = s" + repeated("<s", 20'000)),
               ElementsAre(HasSubstr("more than 200 operations deep")));
 }
 
@@ -257,8 +267,8 @@ TEST(ParserLimits, NestedChainsAreBounded) {
   const auto nested = [](int depth) {
     return "mask = " + repeated("0 < (", depth) + "d" + repeated(") < 2", depth);
   };
-  EXPECT_THAT(errors(nested(8)), ElementsAre());
-  EXPECT_THAT(errors(nested(60)),
+  EXPECT_THAT(syntax_errors(nested(8)), ElementsAre());
+  EXPECT_THAT(syntax_errors(nested(60)),
               ElementsAre("this expression has more than 20000 parts, counting the inner "
                           "operands of chained comparisons twice; use a let for one of them"));
 }
@@ -267,18 +277,20 @@ TEST(ParserLimits, TheSizeOfAllStatementsTogetherIsBounded) {
   std::string text;
   const std::string chain = repeated("0 < (", 11) + "d" + repeated(") < 2", 11);
   for (int count = 0; count < 100; ++count) text += "a" + std::to_string(count) + " = " + chain + "\n";
-  EXPECT_THAT(errors(text), ElementsAre("the formula has more than 100000 parts"));
+  EXPECT_THAT(syntax_errors(text), ElementsAre("the formula has more than 100000 parts"));
 }
 
 TEST(ParserLimits, StatementsAndArgumentsAreBounded) {
-  EXPECT_THAT(errors(repeated("a = 1\n", 500)), ElementsAre());
-  EXPECT_THAT(errors(repeated("a = 1\n", 501)), ElementsAre("a formula may have at most 500 statements"));
-  EXPECT_THAT(errors("score = max(1" + repeated(", 1", 63) + ")"), ElementsAre());
-  EXPECT_THAT(errors("score = max(1" + repeated(", 1", 64) + ")"), ElementsAre("too many arguments"));
-  EXPECT_THAT(errors("input a[65536]"), ElementsAre());
-  EXPECT_THAT(errors("input a[65537]"),
+  EXPECT_THAT(syntax_errors(repeated("a = 1\n", 500)), ElementsAre());
+  EXPECT_THAT(syntax_errors(repeated("a = 1\n", 501)),
+              ElementsAre("a formula may have at most 500 statements"));
+  EXPECT_THAT(syntax_errors("score = max(1" + repeated(", 1", 63) + ")"), ElementsAre());
+  EXPECT_THAT(syntax_errors("score = max(1" + repeated(", 1", 64) + ")"), ElementsAre("too many arguments"));
+  EXPECT_THAT(syntax_errors("input a[65536]"), ElementsAre());
+  EXPECT_THAT(syntax_errors("input a[65537]"),
               ElementsAre("a dimension is a whole number from 1 to 65536, not 65537"));
-  EXPECT_THAT(errors("input a[0]"), ElementsAre("a dimension is a whole number from 1 to 65536, not 0"));
+  EXPECT_THAT(syntax_errors("input a[0]"),
+              ElementsAre("a dimension is a whole number from 1 to 65536, not 0"));
 }
 
 TEST(Parser, ALoneExpressionMustBeAll) {

@@ -17,7 +17,7 @@ using torch::autograd::variable_list;
 
 namespace {
 
-int64_t grain(int64_t width) { return std::max<int64_t>(1, 32768 / std::max<int64_t>(1, width)); }
+int64_t rows_at_once(int64_t width) { return std::max<int64_t>(1, 32768 / std::max<int64_t>(1, width)); }
 
 template <class Real>
 const Real* read_or_null(const Tensor& tensor) {
@@ -35,7 +35,7 @@ void norm_all(const Tensor& x, const Tensor& change, const Tensor& weight, doubl
     auto* added = change.defined() ? sum.data_ptr<scalar_t>() : nullptr;
     auto* to = out.data_ptr<scalar_t>();
     auto* kept = scales.defined() ? scales.data_ptr<scalar_t>() : nullptr;
-    at::parallel_for(0, x.numel() / width, grain(width), [&](int64_t begin, int64_t end) {
+    at::parallel_for(0, x.numel() / width, rows_at_once(width), [&](int64_t begin, int64_t end) {
       const int64_t first = begin * width;
       row_passes<scalar_t>().norm(from + first, other ? other + first : nullptr, gains, epsilon, end - begin,
                                   width, added ? added + first : nullptr, to + first,
@@ -48,7 +48,7 @@ void norm_all(const Tensor& x, const Tensor& change, const Tensor& weight, doubl
 std::pair<Tensor, Tensor> norm_all_backward(const Tensor& x, const Tensor& weight, const Tensor& scales,
                                             const Tensor& gradient, const Tensor& beside) {
   const int64_t width = x.size(-1), rows = x.numel() / width;
-  const int64_t pieces = std::max<int64_t>(1, std::min<int64_t>(64, rows / grain(width)));
+  const int64_t pieces = std::max<int64_t>(1, std::min<int64_t>(64, rows / rows_at_once(width)));
   Tensor x_gradient = torch::empty_like(x), partial = torch::zeros({pieces, width}, x.options());
   AT_DISPATCH_FLOATING_TYPES(x.scalar_type(), "rms_norm", [&] {
     const auto* from = x.const_data_ptr<scalar_t>();

@@ -16,7 +16,7 @@ using ::testing::Not;
 
 const double kNan = std::nan(""), kInfinite = std::numeric_limits<double>::infinity();
 
-int count(const std::string& text, const std::string& part) {
+int times(const std::string& text, const std::string& part) {
   int found = 0;
   for (size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + 1)) ++found;
   return found;
@@ -80,14 +80,14 @@ TEST(LineChart, LogarithmicAxesTurnPowersIntoSteps) {
 TEST(LineChart, WhatIsNotFiniteLeavesAGap) {
   const std::string svg = to_svg(lines({0, 1, 2, 3, 4, 5, 6}, {1, 2, kNan, 3, 4, kInfinite, 5}));
   expect_well_formed(svg);
-  EXPECT_EQ(count(svg, "<polyline"), 2);
-  EXPECT_EQ(count(svg, "<circle"), 1);  // the last point stands alone
+  EXPECT_EQ(times(svg, "<polyline"), 2);
+  EXPECT_EQ(times(svg, "<circle"), 1);  // the last point stands alone
 }
 
 TEST(LineChart, WhatHasNoLogarithmLeavesAGap) {
   LineChart chart = lines({1, 2, 3, 4, 5}, {1, 2, 0, 4, 5});
   chart.log_y = true;
-  EXPECT_EQ(count(to_svg(chart), "<polyline"), 2);
+  EXPECT_EQ(times(to_svg(chart), "<polyline"), 2);
   chart.series[0].y = {0, -1, 0, -2, 0};
   EXPECT_THAT(to_svg(chart), HasSubstr("nothing to show"));
 }
@@ -138,7 +138,7 @@ TEST(LineChart, TextIsEscaped) {
   expect_well_formed(svg);
   EXPECT_THAT(svg, HasSubstr("a &lt; b &amp; &quot;c&quot;   \uFFFD"));
   EXPECT_THAT(svg, HasSubstr("&lt;script&gt;"));
-  EXPECT_EQ(count(svg, "</svg>"), 1);
+  EXPECT_EQ(times(svg, "</svg>"), 1);
 }
 
 TEST(LineChart, NamesAtTheEndsDoNotTouch) {
@@ -159,10 +159,10 @@ TEST(LineChart, ManyOrderedSeriesShareAShortLegend) {
   for (int index = 0; index < 30; ++index)
     chart.series.push_back({.name = "layer" + std::to_string(index), .x = {0, 1}, .y = {0, 1.0 + index}});
   const std::string svg = to_svg(chart);
-  EXPECT_EQ(count(svg, ">layer"), 7);
+  EXPECT_EQ(times(svg, ">layer"), 7);
   EXPECT_THAT(svg, HasSubstr(">layer0<"));
   EXPECT_THAT(svg, HasSubstr(">layer29<"));
-  EXPECT_EQ(count(to_svg(LinePanels{.panels = {chart, chart}}), ">layer"), 7);
+  EXPECT_EQ(times(to_svg(LinePanels{.panels = {chart, chart}}), ">layer"), 7);
 }
 
 TEST(LineChart, AHundredThousandPointsStaySmall) {
@@ -216,8 +216,8 @@ TEST(BarChart, WhiskersHaveThreeStrokesAndMissingBarsNone) {
     chart.horizontal = horizontal;
     const std::string svg = to_svg(chart);
     expect_well_formed(svg);
-    EXPECT_EQ(count(svg, "class=\"whisker\""), 3);
-    EXPECT_EQ(count(body(svg), "class=\"bar fp"), 3 + 2);  // and two in the legend
+    EXPECT_EQ(times(svg, "class=\"whisker\""), 3);
+    EXPECT_EQ(times(body(svg), "class=\"bar fp"), 3 + 2);  // and two in the legend
   }
   chart.series[0].values = {1};
   EXPECT_THAT(message_of([&] { to_svg(chart); }), HasSubstr("1 numbers for 2 categories"));
@@ -228,7 +228,7 @@ TEST(HeatMap, CellsHaveTheColoursOfTheirValues) {
   const HeatMap map{.title = "t", .rows = 2, .columns = 3, .values = {0, 1, 2, 2, 1, kNan}};
   const std::string svg = to_svg(map);
   expect_well_formed(svg);
-  EXPECT_EQ(count(svg, "class=\"missing\""), 1);
+  EXPECT_EQ(times(svg, "class=\"missing\""), 1);
   const auto colour_of = [&](const std::string& note) {
     const size_t at = svg.find("<title>" + note + "</title>");
     const size_t from = svg.rfind("fill=\"", at);
@@ -267,8 +267,8 @@ TEST(Panels, ShareTheirAxesAndColours) {
       .series = {{.name = "b", .x = {0, 1}, .y = {0, 10}}, {.name = "a", .x = {0, 1}, .y = {0, 5}}}};
   const std::string svg = to_svg(LinePanels{.title = "t", .columns = 2, .panels = {one, two}});
   expect_well_formed(svg);
-  EXPECT_EQ(count(svg, "sp0\"/>"), 3);  // a in both, and in the legend
-  EXPECT_EQ(count(svg, "sp1\"/>"), 2);
+  EXPECT_EQ(times(svg, "sp0\"/>"), 3);  // a in both, and in the legend
+  EXPECT_EQ(times(svg, "sp1\"/>"), 2);
   EXPECT_THAT(message_of([] { to_svg(LinePanels{}); }), HasSubstr("no panels"));
 }
 

@@ -69,6 +69,6 @@ std::string percent(double value, int digits) {
   return std::isfinite(value) ? fmt::format("{:.{}f} %", 100 * value, digits) : "-";
 }
 
-std::string bytes_text(double bytes) { return std::isfinite(bytes) ? number_text(bytes, Unit::bytes) : "-"; }
+std::string bytes_cell(double bytes) { return std::isfinite(bytes) ? number_text(bytes, Unit::bytes) : "-"; }
 
 }  // namespace saccade

@@ -17,7 +17,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-constexpr size_t kMostBytes = size_t{64} << 20;
+constexpr size_t kMostBytesOfRun = size_t{64} << 20;
 constexpr size_t kMostPoints = 800;  // of a curve: more than a screen has pixels for
 
 std::vector<Json> lines_of(const fs::path& file, std::vector<std::string>& notes) {
@@ -33,10 +33,10 @@ std::vector<Json> lines_of(const fs::path& file, std::vector<std::string>& notes
 std::optional<Json> json_if_there(const fs::path& file) {
   std::error_code none;
   if (!fs::exists(file, none)) return std::nullopt;
-  return parse_json(read_file(file, kMostBytes), file.string());
+  return parse_json(read_file(file, kMostBytesOfRun), file.string());
 }
 
-std::string recipe_of(const fs::path& folder) { return read_file(folder / "recipe.toml", kMostBytes); }
+std::string recipe_of(const fs::path& folder) { return read_file(folder / "recipe.toml", kMostBytesOfRun); }
 
 // What two runs with different seeds have in common.
 std::string without_seed(const std::string& recipe) {

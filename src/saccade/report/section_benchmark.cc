@@ -92,7 +92,7 @@ void add_rows(Fragment& body, const std::vector<Scene>& scenes) {
       rows.push_back({.cells = {scene.formula, scene.work, short_number(row.at("n").number(), 9), who,
                                 number_text(row.at("seconds").number(), Unit::seconds),
                                 fmt::format("{:.2f}x", row.number_or("ratio", NAN)),
-                                bytes_text(row.at("bytes").number()),
+                                bytes_cell(row.at("bytes").number()),
                                 row.find("error") ? fmt::format("{:.0e}", row.at("error").number()) : "-"}});
     }
   body.table({"formula", "work", "n", "by", "time", "time / ours", "memory", "error"}, rows);
@@ -154,7 +154,7 @@ void add_highlights(Section& section, const std::vector<Scene>& scenes, bool dis
   }
 }
 
-Section section_of(const Result& result) {
+Section benchmark_section(const Result& result) {
   const Field file = field_of(result);
   const std::vector<Scene> scenes = scenes_of(file);
   std::vector<std::string> formulas;
@@ -217,7 +217,7 @@ bool is_targets(const Json& json) { return has_members(json, {"targets"}) && jso
 
 std::vector<Section> benchmark_sections(std::span<const Result> results) {
   std::vector<Section> sections;
-  for (const Result& result : results) sections.push_back(section_of(result));
+  for (const Result& result : results) sections.push_back(benchmark_section(result));
   return sections;
 }
 

@@ -144,7 +144,7 @@ void add_identity(Fragment& body, const Field& file) {
   body.code(file.at("command").text());
 }
 
-Section section_of(const Result& result) {
+Section certificate_section(const Result& result) {
   const Field file = field_of(result);
   const Field baseline = file.at("baseline"), candidate = file.at("candidate");
   const std::string attention = candidate.text_or("attention", "");
@@ -181,7 +181,7 @@ bool is_certificate(const Json& json) { return has_members(json, {"certified", "
 
 std::vector<Section> certificate_sections(std::span<const Result> results) {
   std::vector<Section> sections;
-  for (const Result& result : results) sections.push_back(section_of(result));
+  for (const Result& result : results) sections.push_back(certificate_section(result));
   return sections;
 }
 

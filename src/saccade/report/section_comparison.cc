@@ -73,7 +73,7 @@ void add_table(Fragment& body, const Field& file, const std::vector<Field>& vari
     for (size_t index = 0; index < corruptions.size(); ++index)
       row.cells.push_back(fixed(mean_of(of_runs(variant, "damage", index)), 4));
     row.cells.push_back(fixed(mean_of(of_runs(variant, "tokens_per_second")), 0));
-    row.cells.push_back(bytes_text(mean_of(of_runs(variant, "peak_bytes"))));
+    row.cells.push_back(bytes_cell(mean_of(of_runs(variant, "peak_bytes"))));
     rows.push_back(std::move(row));
   }
   body.table(header, rows);
@@ -155,7 +155,7 @@ Highlight highlight_of(const std::vector<Field>& variants) {
   return {.label = "lowest loss: " + name_of(*best), .value = fixed(loss(*best), 4), .detail = detail};
 }
 
-Section section_of(const Result& result) {
+Section comparison_section(const Result& result) {
   const Field file = field_of(result);
   const std::vector<Field> variants = file.at("variants").items();
   Section section;
@@ -184,7 +184,7 @@ bool is_comparison(const Json& json) { return has_members(json, {"variants", "le
 
 std::vector<Section> comparison_sections(std::span<const Result> results) {
   std::vector<Section> sections;
-  for (const Result& result : results) sections.push_back(section_of(result));
+  for (const Result& result : results) sections.push_back(comparison_section(result));
   return sections;
 }
 

@@ -131,7 +131,7 @@ void add_retrieval(Fragment& body, const std::vector<Field>& evaluations) {
   if (!maps.empty()) body.add(plot_html("task", maps));
 }
 
-Section section_of(const Result& result) {
+Section evaluation_section(const Result& result) {
   const Field file = field_of(result);
   const std::vector<Field> evaluations = file.at("evaluations").items();
   Section section;
@@ -164,7 +164,7 @@ bool is_evaluation(const Json& json) { return has_members(json, {"model", "evalu
 
 std::vector<Section> evaluation_sections(std::span<const Result> results) {
   std::vector<Section> sections;
-  for (const Result& result : results) sections.push_back(section_of(result));
+  for (const Result& result : results) sections.push_back(evaluation_section(result));
   return sections;
 }
 

@@ -33,7 +33,7 @@ std::string sample_html(const std::string& title, const std::string& prompt, std
   return html + "</p></div>\n";
 }
 
-Section section_of(const Result& result) {
+Section sample_section(const Result& result) {
   const Field file = field_of(result);
   std::vector<Field> models;
   if (file.find("models"))
@@ -84,7 +84,7 @@ bool is_samples(const Json& json) {
 
 std::vector<Section> samples_sections(std::span<const Result> results) {
   std::vector<Section> sections;
-  for (const Result& result : results) sections.push_back(section_of(result));
+  for (const Result& result : results) sections.push_back(sample_section(result));
   return sections;
 }
 

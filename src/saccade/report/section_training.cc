@@ -46,7 +46,7 @@ PageRow row_of(const RunGroup& group, const RunFiles& run) {
   return {.cells = {last_folder(run.folder), group.name, run.seed,
                     loss.empty() ? "-" : std::to_string(loss.rbegin()->first), fixed(last_of(loss), 4),
                     fixed(best_of(validation), 4), fixed(rate_of(run.metrics), 0),
-                    run.result ? bytes_text(run.result->value("peak_bytes", NAN)) : "-",
+                    run.result ? bytes_cell(run.result->value("peak_bytes", NAN)) : "-",
                     run.result ? run.result->value("end", "finished") : "unfinished"}};
 }
 

@@ -65,6 +65,6 @@ std::string name_with_attention(const std::string& model, const std::string& att
 std::string fixed(double value, int digits);
 std::string short_number(double value, int digits = 4);
 std::string percent(double value, int digits = 1);
-std::string bytes_text(double bytes);
+std::string bytes_cell(double bytes);
 
 }  // namespace saccade

@@ -17,8 +17,6 @@ namespace {
 using at::Tensor;
 using testing::HasSubstr;
 
-double difference(const Tensor& a, const Tensor& b) { return (a - b).abs().max().item<double>(); }
-
 Tensor run(Transformer model, const Tensor& ids, Path path = Path::automatic) {
   torch::NoGradGuard no_gradient;
   model->set_path(path);

@@ -69,6 +69,11 @@ inline TokenGate random_gate(double threshold) {
           .thresholds = torch::full({4}, threshold)};
 }
 
+// The largest of any number.
+inline double difference(const at::Tensor& a, const at::Tensor& b) {
+  return (a - b).abs().max().item<double>();
+}
+
 inline at::Tensor some_tokens(int64_t batch, int64_t tokens) {
   torch::manual_seed(3);
   return torch::randint(60, {batch, tokens}, torch::kLong);

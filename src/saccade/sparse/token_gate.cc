@@ -16,7 +16,7 @@ using at::Tensor;
 
 namespace {
 
-constexpr const char* kTrack = "gate";
+constexpr const char* kGateTrack = "gate";
 constexpr double kNothing = -std::numeric_limits<double>::infinity();
 constexpr double kAlways = std::numeric_limits<double>::infinity();
 constexpr double kLargest = 80;          // logarithms are cut here, so that no estimate is taken for these
@@ -151,9 +151,9 @@ int64_t TokenGateSelector::first_near(int64_t position) const {
 void TokenGateSelector::make_room(KvCache& cache, const Formula& formula) {
   const int64_t held = cache.length() - cache.first(), old = first_near(cache.length()) - cache.first();
   const int64_t least = std::max(kFewest, held / kShare);
-  if (cache.length() < options().min_keys || old < least || !cache.has(kTrack)) return;
+  if (cache.length() < options().min_keys || old < least || !cache.has(kGateTrack)) return;
   torch::NoGradGuard no_gradient;
-  const Tensor numbers = cache.held(kTrack).squeeze(-1);  // [batch, heads, held]
+  const Tensor numbers = cache.held(kGateTrack).squeeze(-1);  // [batch, heads, held]
   const int64_t key_heads = cache.held("k").size(1);
   Tensor keep = passes(numbers, gate_.thresholds).view({numbers.size(0), key_heads, -1, held}).any(2);
   keep.narrow(2, old, held - old).fill_(true);
@@ -162,7 +162,7 @@ void TokenGateSelector::make_room(KvCache& cache, const Formula& formula) {
   // Nothing that goes may ever be near again. Slots that have been moved stand later than their tokens did.
   const int64_t last = cache.first() + keep.logical_not().any(0).any(0).nonzero().max().item<int64_t>();
   const int64_t tile = options().query_tile;
-  cache.evict(keep, kTrack, std::max(options().min_keys, (last + options().near + tile) / tile * tile));
+  cache.evict(keep, kGateTrack, std::max(options().min_keys, (last + options().near + tile) / tile * tile));
 }
 
 // The numbers of all tokens that are held, the new ones among them.
@@ -175,11 +175,11 @@ Tensor TokenGateSelector::estimate(const PairInputs& inputs, KvCache* cache) con
   // The first of a text are its first real tokens. One head has them all.
   Tensor before = torch::full({batch, 1}, std::min(inputs.first_key, options().sinks), torch::kLong);
   if (cache && cache->length() > 0)
-    before = cache->held(kTrack).select(1, 0).squeeze(-1).eq(kAlways).sum(-1, true);
+    before = cache->held(kGateTrack).select(1, 0).squeeze(-1).eq(kAlways).sum(-1, true);
   const Tensor real = numbers.select(1, 0).gt(kNothing);
   const Tensor sinks = real.logical_and((real.cumsum(1) + before).le(options().sinks));
   numbers.masked_fill_(sinks.unsqueeze(1), kAlways);
-  return cache ? cache->append(kTrack, numbers.unsqueeze(-1)).squeeze(-1) : numbers;
+  return cache ? cache->append(kGateTrack, numbers.unsqueeze(-1)).squeeze(-1) : numbers;
 }
 
 std::optional<KeyLists> TokenGateSelector::select(const PairInputs& inputs, KvCache* cache) {

@@ -17,8 +17,6 @@ namespace {
 using at::Tensor;
 using testing::HasSubstr;
 
-double difference(const Tensor& a, const Tensor& b) { return (a - b).abs().max().item<double>(); }
-
 // What the network says of one token and head, written out.
 double estimate_of(TokenGate& gate, const Tensor& key, const Tensor& value, int64_t head) {
   const Tensor both = torch::cat({key, value}), f = torch::cat({both, both * both});

@@ -17,7 +17,7 @@ namespace {
 
 enum TokenType { kNormal = 1, kUnknown = 2, kControl = 3, kUserDefined = 4, kUnused = 5, kByte = 6 };
 
-constexpr std::string_view kMarker = "\u2581";
+constexpr std::string_view kSpaceMarker = "\u2581";
 
 // As the tokenizers of GPT-4o and of Mistral NeMo split.
 constexpr std::string_view kGpt4oPattern =
@@ -202,12 +202,12 @@ std::vector<std::pair<std::string, std::string>> merges_by_score(
   for (size_t index = 0; index < entries.size(); ++index)
     if (takes_part(index)) ids.emplace(entries[index].first, entries[index].second);
 
-  struct Candidate {
+  struct ScoredMerge {
     float score;
     int32_t id;
     uint32_t cut;
   };
-  std::vector<Candidate> candidates;
+  std::vector<ScoredMerge> candidates;
   for (size_t index = 0; index < entries.size(); ++index) {
     if (!takes_part(index)) continue;
     // What the user defined is joined before everything that was learned.
@@ -219,14 +219,14 @@ std::vector<std::pair<std::string, std::string>> merges_by_score(
         candidates.push_back({score, static_cast<int32_t>(index), static_cast<uint32_t>(cut)});
     });
   }
-  std::sort(candidates.begin(), candidates.end(), [](const Candidate& a, const Candidate& b) {
+  std::sort(candidates.begin(), candidates.end(), [](const ScoredMerge& a, const ScoredMerge& b) {
     if (a.score != b.score) return a.score > b.score;
     if (a.id != b.id) return a.id < b.id;
     return a.cut > b.cut;
   });
   std::vector<std::pair<std::string, std::string>> result;
   result.reserve(candidates.size());
-  for (const Candidate& candidate : candidates) {
+  for (const ScoredMerge& candidate : candidates) {
     const std::string& token = entries[static_cast<size_t>(candidate.id)].first;
     result.emplace_back(token.substr(0, candidate.cut), token.substr(candidate.cut));
   }
@@ -237,7 +237,7 @@ std::vector<std::pair<std::string, std::string>> merges_by_score(
 std::string with_markers(const std::string& token) {
   if (token.empty() || token.find_first_not_of(' ') != token.npos) return token;
   std::string result;
-  for (size_t count = 0; count < token.size(); ++count) result += kMarker;
+  for (size_t count = 0; count < token.size(); ++count) result += kSpaceMarker;
   return result;
 }
 
@@ -251,12 +251,13 @@ TokenizerSpec sentence_piece_tokenizer(const GgufVocabulary& vocabulary) {
     spec.vocabulary.emplace_back(with_markers(token), static_cast<int32_t>(spec.vocabulary.size()));
   spec.merges = merges_by_score(vocabulary, spec.vocabulary);
   const bool prefix = vocabulary.add_space_prefix.value_or(true);
-  const Json replace = {{"type", "Replace"}, {"pattern", {{"String", " "}}}, {"content", kMarker}};
-  const Json prepend = {{"type", "Prepend"}, {"prepend", kMarker}};
+  const Json replace = {{"type", "Replace"}, {"pattern", {{"String", " "}}}, {"content", kSpaceMarker}};
+  const Json prepend = {{"type", "Prepend"}, {"prepend", kSpaceMarker}};
   const Json normalizer =
       prefix ? Json{{"type", "Sequence"}, {"normalizers", Json::array({prepend, replace})}} : replace;
-  Json steps = Json::array({Json{{"type", "Replace"}, {"pattern", {{"String", kMarker}}}, {"content", " "}},
-                            Json{{"type", "ByteFallback"}}, Json{{"type", "Fuse"}}});
+  Json steps =
+      Json::array({Json{{"type", "Replace"}, {"pattern", {{"String", kSpaceMarker}}}, {"content", " "}},
+                   Json{{"type", "ByteFallback"}}, Json{{"type", "Fuse"}}});
   if (prefix) steps.push_back({{"type", "Strip"}, {"content", " "}, {"start", 1}, {"stop", 0}});
   const Json unk =
       vocabulary.unk ? Json(special_token(vocabulary, vocabulary.unk, "the unknown token")) : Json();
@@ -276,8 +277,8 @@ TokenizerSpec word_piece_tokenizer(const GgufVocabulary& vocabulary) {
     const std::string& token = vocabulary.tokens[index];
     const bool bracketed = token.starts_with('[') && token.ends_with(']') && token.size() > 2;
     std::string written = token;
-    if (token.starts_with(kMarker)) {
-      written.erase(0, kMarker.size());
+    if (token.starts_with(kSpaceMarker)) {
+      written.erase(0, kSpaceMarker.size());
     } else if (type_of(vocabulary, index) == kNormal && !bracketed) {
       written.insert(0, "##");
     }

@@ -49,12 +49,12 @@ std::vector<std::int64_t> read_numbers(const SortedJson& value, const char* key,
 }
 
 // A tensor and where its bytes are, counted from the end of the header.
-struct Placed {
+struct Located {
   TensorView tensor;
   std::int64_t begin, end;
 };
 
-Placed read_tensor(const std::string& name, const SortedJson& entry, std::int64_t data_bytes,
+Located read_entry(const std::string& name, const SortedJson& entry, std::int64_t data_bytes,
                    std::string_view where) {
   const std::string what = fmt::format("{}: tensor '{}'", where, printable(name));
   require(entry.is_object(), "{}: is {}; expected an object", what, entry.type_name());
@@ -95,7 +95,7 @@ void read_metadata(const SortedJson& entry, std::string_view where,
 }
 
 // No byte of the data belongs to two tensors or to none.
-void require_tiling(const std::vector<Placed>& placed, std::int64_t data_bytes, std::string_view where) {
+void require_tiling(const std::vector<Located>& placed, std::int64_t data_bytes, std::string_view where) {
   std::int64_t position = 0;
   for (const auto& [tensor, begin, end] : placed) {
     require(begin == position, "{}: tensor '{}' begins at {}; expected {}, where the tensor before it ends",
@@ -116,15 +116,15 @@ Safetensors parse_safetensors(std::span<const std::byte> file, std::string_view 
   require(root.is_object(), "{}: header is {}; expected an object", where, root.type_name());
 
   Safetensors result;
-  std::vector<Placed> placed;
+  std::vector<Located> placed;
   for (const auto& [name, entry] : root.items()) {
     if (name == "__metadata__") {
       read_metadata(entry, where, result.metadata);
     } else {
-      placed.push_back(read_tensor(name, entry, data_bytes, where));
+      placed.push_back(read_entry(name, entry, data_bytes, where));
     }
   }
-  std::sort(placed.begin(), placed.end(), [](const Placed& left, const Placed& right) {
+  std::sort(placed.begin(), placed.end(), [](const Located& left, const Located& right) {
     return std::pair(left.begin, left.end) < std::pair(right.begin, right.end);
   });
   require_tiling(placed, data_bytes, where);
