@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "saccade/attention/shapes.h"
+#include "saccade/attention/steady_product.h"
 #include "saccade/base/error.h"
 
 namespace saccade {
@@ -88,7 +89,13 @@ at::Tensor HostExpressionImpl::evaluate(const HostNode& node, const HostInputs& 
       return project(node, inputs);
     case HostOp::linear: {
       const auto& weight = named_parameters()[numbered("linear", node.ordinal) + ".weight"];
-      return torch::matmul(argument(0), weight.transpose(-2, -1).to(inputs.heads.scalar_type()));
+      const at::Tensor vectors = argument(0);  // heads may be a number that all share
+      const int64_t batch = vectors.size(0), tokens = vectors.size(2);
+      const at::Tensor rows =
+          vectors.expand({batch, shape_.heads, tokens, shape_.head_dim}).transpose(0, 1).flatten(1, 2);
+      return steady_product(rows, weight.transpose(-2, -1).to(rows.scalar_type()))
+          .view({shape_.heads, batch, tokens, shape_.head_dim})
+          .transpose(0, 1);
     }
     case HostOp::relu:
       return torch::relu(argument(0));
@@ -124,7 +131,9 @@ at::Tensor HostExpressionImpl::project(const HostNode& node, const HostInputs& i
   const auto parameters = named_parameters();
   const auto dtype = inputs.heads.scalar_type();
   const auto bias = node.vector ? torch::Tensor() : parameters[prefix + ".bias"].to(dtype);
-  const auto projected = at::linear(x.to(dtype), parameters[prefix + ".weight"].to(dtype), bias);
+  auto projected = steady_product(x.to(dtype).reshape({1, batch * tokens, -1}),
+                                  parameters[prefix + ".weight"].to(dtype).t().unsqueeze(0));
+  if (bias.defined()) projected = projected + bias;
   return projected.view({batch, tokens, shape_.heads, -1}).transpose(1, 2);
 }
 

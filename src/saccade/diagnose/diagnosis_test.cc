@@ -77,7 +77,8 @@ TEST(Diagnosis, ShowsWhatFormulasLearned) {
 TEST(Diagnosis, BigParametersAreShownByTheirNorm) {
   Transformer model = random_model(small_architecture(), "diff");
   bool large = false;
-  for (const LearnedParameter& parameter : diagnose(model, some_ids(1, 6)).layers[0].parameters) {
+  const Diagnosis found = diagnose(model, some_ids(1, 6));
+  for (const LearnedParameter& parameter : found.layers[0].parameters) {
     large |= parameter.values.empty();
     EXPECT_GT(parameter.norm, 0) << parameter.name;
     EXPECT_TRUE(parameter.name != "lam" || parameter.values.size() == 4);

@@ -21,12 +21,11 @@ BackwardWave<Real>::BackwardWave(const CallContext<Real>& context, const Backwar
       gradients_(gradients),
       shape_(context.inputs.shape),
       code_(context.code),
-      chain_slots_(context.plan.chain, context.plan.plan, context.inputs.shape) {
-  lay_out();
-}
+      chain_slots_(context.plan.chain, context.plan.plan, context.inputs.shape) {}
 
 template <class Real>
 void BackwardWave<Real>::prepare() {
+  lay_out();
   if (!wants_chain()) return;
 #pragma omp parallel for schedule(dynamic)
   for (int64_t entry = 0; entry < chain_slots_.entries(); ++entry) chain_slots_.prepare(inputs_, entry);

@@ -19,7 +19,8 @@ class BackwardWave {
  public:
   BackwardWave(const CallContext<Real>& context, const BackwardInputs& saved, const Gradients& gradients);
 
-  void prepare();  // the chain rule's slots, if anybody asks for what they lead to
+  void
+  prepare();  // the order of its memory, and the chain rule's slots if anybody asks for what they lead to
 
   int64_t most_pairs() const { return wave_; }  // key heads of a wave
   int64_t chunks() const { return chunks_; }    // units of an owner: a key head, or with lists a head

@@ -1,0 +1,14 @@
+// Products with learned weights whose bits do not depend on the number of threads. LibTorch's own divide the
+// work by that number, and on some machines the last digits show it. Here the rows of a result are cut into
+// blocks of a fixed size, each of which one thread computes alone.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+namespace saccade {
+
+// a . b for [groups, m, k] and [groups, k, n], differentiable as often as one likes. Where there are no plain
+// numbers in this machine's memory (other devices, tracing, vmap) it is LibTorch's product.
+at::Tensor steady_product(const at::Tensor& a, const at::Tensor& b);
+
+}  // namespace saccade
