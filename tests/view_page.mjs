@@ -126,6 +126,21 @@ async function formulas_are_checked_while_typing(page) {
   await panel.locator("canvas.heat").focus();
   await page.keyboard.press("ArrowRight");
   near(Number((await readout(page).textContent()).split(": ").at(-1)), 1, "the first token looks at itself");
+  // A slider says what is shown: it stays for other numbers of tokens, and starts anew with a formula that is typed anew.
+  const slider = panel.locator(".slider"), text = await formula.inputValue();
+  await slider.locator("input").focus();
+  await page.keyboard.press("End");
+  await page.locator("#formula-tokens").fill("32");
+  await page.keyboard.press("Tab");
+  await settled(page);
+  equal(await slider.locator("output").textContent(), "3", "a slider that was moved");
+  await formula.fill(text + " x");
+  await problem.waitFor();
+  await formula.fill(text);
+  await problem.waitFor({ state: "hidden" });
+  equal(await slider.locator("output").textContent(), "1", "a slider of a formula that was typed anew");
+  await formula.fill("mask = causal\nscore = s - log(d)");
+  await panel.getByText("528 of 1024 weights of this head are not finite numbers").waitFor();
   await page.getByLabel("start from").selectOption({ label: "gpam" });
   await page.waitForFunction(() => document.querySelector("#formula").value.includes("weights"));
   await formula.fill("input bias[query, key]\nscore = s + bias[i, j]");

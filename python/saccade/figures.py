@@ -55,6 +55,9 @@ def heat_map(weights: Tensor, *, title: str = "attention weights") -> Figure:
     maps = weights.detach().double().cpu()
     if maps.dim() not in (2, 3):
         raise ValueError(f"heat_map: the weights have shape {list(maps.shape)}; expected [queries, keys] or [heads, queries, keys]")
+    if maps.numel() == 0 or not bool(maps.isfinite().all()):
+        raise ValueError(f"heat_map: the weights of shape {list(maps.shape)} {'hold NaN or infinity' if maps.numel() else 'are none'}; "
+                         "expected numbers")
     maps = maps[None] if maps.dim() == 2 else maps
     side, gap, body = 220.0, 16.0, []
     for head, one in enumerate(maps):

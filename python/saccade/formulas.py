@@ -151,10 +151,17 @@ def _with_captured(formula: Formula, captured: Mapping[str, torch.Tensor]) -> Fo
     return replace(formula, captured=dict(captured))
 
 
+def _numbers(set: Mapping[str, float] | None) -> dict[str, float]:
+    for name, value in (set or {}).items():
+        if not isinstance(value, (int, float)):
+            raise TypeError(f"formula: '{name}' is set to {value!r}; expected a number")
+    return dict(set or {})
+
+
 def parse(text: str, name: str = "formula", set: Mapping[str, float] | None = None, declare: Mapping[str, str] | None = None,
           captured: Mapping[str, torch.Tensor] | None = None) -> Formula:
     """A formula from its text. `declare` offers a statement for each name that the text uses without declaring it."""
-    parsed = _parsed(text, name, json.dumps({"set": dict(set or {}), "declare": dict(declare or {})}))
+    parsed = _parsed(text, name, json.dumps({"set": _numbers(set), "declare": dict(declare or {})}))
     return _with_captured(parsed, captured) if captured else parsed
 
 
@@ -176,7 +183,7 @@ def formula(given: FormulaLike, *, name: str | None = None, set: Mapping[str, fl
     if isinstance(given, str):
         if is_text(given):
             return parse(given, name or "formula", set, declare)
-        return _parsed(given, "", json.dumps({"load": True, "set": dict(set or {})})) if given in _mechanism_names() else _loaded(given, set)
+        return _parsed(given, "", json.dumps({"load": True, "set": _numbers(set)})) if given in _mechanism_names() else _loaded(given, set)
     if callable(given):
         from .tracing import trace
 
@@ -186,7 +193,7 @@ def formula(given: FormulaLike, *, name: str | None = None, set: Mapping[str, fl
 
 def _loaded(path: str, set: Mapping[str, float] | None) -> Formula:
     # Not remembered: a file may have changed since.
-    return _from_facts(_describe(path, "", {"load": True, "set": dict(set or {})}), {})
+    return _from_facts(_describe(path, "", {"load": True, "set": _numbers(set)}), {})
 
 
 @functools.lru_cache(maxsize=1)

@@ -7,6 +7,7 @@ from typing import Any, Mapping
 
 import torch
 from torch import Tensor
+from torch.autograd import forward_ad
 
 from . import vmap as _vmap  # noqa: F401  registers the rules
 from ._library import operators
@@ -44,8 +45,16 @@ def resolve(given: FormulaLike, params: Mapping[str, Tensor] | None = None, set:
     return to_formula(given, set=set, declare=_declarations(shapes))
 
 
-def _as_tensor(value: Any, query: Tensor) -> Tensor:
-    return value if isinstance(value, Tensor) else torch.tensor(float(value), dtype=torch.float32, device=query.device)
+def _as_tensor(name: str, value: Any, query: Tensor) -> Tensor:
+    if isinstance(value, Tensor):
+        return value
+    if not isinstance(value, (int, float)):
+        raise TypeError(f"attention: '{name}' is {_kind(value)}; expected a tensor or a number")
+    return torch.tensor(float(value), dtype=torch.float32, device=query.device)
+
+
+def _kind(value: Any) -> str:
+    return "None" if value is None else f"of type {type(value).__name__}"
 
 
 def pair_masked(formula: Formula, mask: Tensor) -> tuple[Formula, Tensor]:
@@ -84,7 +93,20 @@ def attention(query: Tensor, key: Tensor, value: Tensor, formula: FormulaLike = 
     """
     if path not in PATHS:
         raise ValueError(f"attention: path is '{path}'; expected one of {', '.join(PATHS)}")
-    learned = {name: _as_tensor(number, query) for name, number in (params or {}).items()}
+    if not 0 <= dropout < 1:
+        raise ValueError(f"attention: dropout is {dropout:g}; expected 0 or more and less than 1")
+    for name, position in (("offset", offset), ("first_key", first_key)):
+        if isinstance(position, float):
+            raise TypeError(f"attention: {name} is {position:g}; expected a whole number")
+    for name, tensor in (("query", query), ("key", key), ("value", value)):
+        if not isinstance(tensor, Tensor):
+            raise TypeError(f"attention: {name} is {_kind(tensor)}; expected a tensor")
+        if tensor.layout != torch.strided:
+            raise TypeError(f"attention: {name} has layout {str(tensor.layout).removeprefix('torch.')}; expected a dense tensor")
+    for name, table in (("params", params), ("inputs", inputs)):
+        if table is not None and not isinstance(table, Mapping):
+            raise TypeError(f"attention: {name} is {_kind(table)}; expected tensors by name")
+    learned = {name: _as_tensor(name, number, query) for name, number in (params or {}).items()}
     by_name = isinstance(formula, str)
     formula = resolve(formula, learned, set)
     given = dict(inputs or {}) if by_name else {**formula.captured, **(inputs or {})}
@@ -98,6 +120,8 @@ def attention(query: Tensor, key: Tensor, value: Tensor, formula: FormulaLike = 
             names.append(name)
             tensors.append(optional)
     for name, tensor in zip(("key", "value", *(f"'{name.partition(':')[2] or name}'" for name in names)), (key, value, *tensors)):
+        if not isinstance(tensor, Tensor):
+            raise TypeError(f"attention: {name} is {_kind(tensor)}; expected a tensor")
         if tensor.device != query.device:
             raise ValueError(f"attention: {name} is on {tensor.device}, query on {query.device}; expected one device")
     obstacle = _obstacle(query, dropout, need_weights)
@@ -118,6 +142,8 @@ def _obstacle(query: Tensor, dropout: float, need_weights: bool) -> str:
         return "the weights are asked for, which only the reference holds"
     if dropout > 0:
         return "dropout of the weights is done by the reference"
+    if forward_ad._current_level >= 0:  # also inside torch.func.jvp; the kernels' operator would give no tangent, without a word
+        return "derivatives are taken forward, which only the reference can do"
     if query.device.type not in ("cpu", "meta"):
         return f"the tensors are on {query.device}; the fused kernels run on the CPU"
     return ""

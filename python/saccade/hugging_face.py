@@ -290,6 +290,8 @@ def swap(model: Module, formula: FormulaLike) -> Module:
     implementation = PREFIX + (formula if isinstance(formula, str) and not is_text(formula) else chosen.name)
     _install(model, chosen)
     before = getattr(model, "_saccade_before", None) or model.config._attn_implementation
+    if isinstance(before, str) and before.startswith(PREFIX):
+        before = None  # it came with a formula, of which nothing is left to go back to
     _know(implementation)
     for config in _configs(model):
         config._attn_implementation_internal = implementation

@@ -151,7 +151,7 @@ _OPERATORS = {"add": "+", "sub": "-", "subtract": "-", "mul": "*", "multiply": "
               "logical_or": "or", "bitwise_and": "and", "bitwise_or": "or", "and": "and", "or": "or"}
 _CONDITIONS = ("<", "<=", ">", ">=", "==", "!=", "and", "or")
 _METHODS = {*_FUNCTIONS, *_OPERATORS, "neg", "negative", "logical_not", "bitwise_not", "clamp", "clip", "square", "float", "double", "to",
-            "type", "long", "int", "view", "item"}
+            "type", "long", "int", "view", "item", "exp2", "log2", "rsqrt", "reciprocal", "new_ones", "new_zeros"}
 
 
 def _flat(values: Any) -> list[Any]:
@@ -216,6 +216,12 @@ class _Tracer:
         subscripts = [self.text(index) for index in indices if index is not self.batch]
         return Symbol(f"{name}[{', '.join(subscripts)}]" if subscripts else name, self, tensor.dtype == torch.bool)
 
+    def filled(self, one: bool, size: Any = (), dtype: torch.dtype | None = None, **kwargs: Any) -> Symbol:
+        # What FlexAttention's and_masks and or_masks begin with.
+        if size not in ((), []):
+            raise ValueError(f"trace: a tensor of shape {size} cannot be part of a formula; expected a single number")
+        return Symbol(self.text(one if dtype == torch.bool else int(one)), self, dtype == torch.bool)
+
     def call(self, name: str, args: tuple, kwargs: Mapping[str, Any]) -> Any:
         name = name.strip("_")
         if name not in _OPERATORS and name.startswith("r") and name[1:] in _OPERATORS:
@@ -233,6 +239,16 @@ class _Tracer:
             return ~args[0]
         if name == "square":
             return args[0] ** 2
+        if name == "exp2":
+            return 2 ** args[0]
+        if name == "log2":
+            return Symbol(f"(log({self.text(args[0])}) / {math.log(2)!r})", self)
+        if name == "reciprocal":
+            return 1 / args[0]
+        if name == "rsqrt":
+            return Symbol(f"(1 / sqrt({self.text(args[0])}))", self)
+        if name in ("new_ones", "new_zeros"):
+            return self.filled(name == "new_ones", *args[1:], **kwargs)
         if name in ("clamp", "clip"):
             low = kwargs.get("min", args[1] if len(args) > 1 else None)
             high = kwargs.get("max", args[2] if len(args) > 2 else None)
@@ -284,16 +300,24 @@ def _is_flex(function: Callable[..., Any]) -> bool:
     return len(parameters) == 5 and parameters[0].name == "score"
 
 
+def _is_flex_mask(function: Callable[..., Any]) -> bool:
+    # By the names that FlexAttention's documentation uses; any others are params of a score.
+    return [parameter.name for parameter in inspect.signature(function).parameters.values()][1:] == ["h", "q_idx", "kv_idx"]
+
+
 def trace(score: Callable[..., Any] | None = None, *, mask: Callable[..., Any] | str | None = None,
           weights: Callable[..., Any] | None = None, name: str | None = None, set: Mapping[str, float] | None = None,
           declare: Mapping[str, str] | None = None) -> Formula:
     """A formula from Python functions. `mask` may also be an expression of the language, such as "causal".
 
-    A default of an argument is where its param starts. A score of five arguments, the first called `score`, is FlexAttention's."""
+    A default of an argument is where its param starts. A score of five arguments, the first called `score`, is FlexAttention's, and one
+    of `b, h, q_idx, kv_idx` is its mask."""
     if score is None and mask is None and weights is None:
         raise TypeError("trace: nothing to trace; expected a score, a mask or weights")
     if score is not None and _is_flex(score):
         return from_flex(score, None if isinstance(mask, str) else mask, name=name, mask=mask if isinstance(mask, str) else None, set=set)
+    if score is not None and mask is None and weights is None and _is_flex_mask(score):
+        return from_flex(None, score, name=name, set=set)
     tracer = _Tracer()
     declared: dict[str, str] = {}
     lines = []
@@ -309,7 +333,12 @@ def from_flex(score_mod: Callable[..., Any] | None = None, mask_mod: Callable[..
               name: str | None = None, set: Mapping[str, float] | None = None) -> Formula:
     """A formula from FlexAttention's functions: score_mod(score, b, h, q_idx, kv_idx) and mask_mod(b, h, q_idx, kv_idx).
 
-    Tensors that they close over and index become inputs, which `saccade.attention` gives by itself and which get gradients."""
+    A BlockMask stands for the mask_mod that it was made of. Tensors that the functions close over and index become inputs, which
+    `saccade.attention` gives by itself and which get gradients."""
+    mask_mod = getattr(mask_mod, "mask_mod", mask_mod)
+    for what, function in (("score_mod", score_mod), ("mask_mod", mask_mod)):
+        if function is not None and not callable(function):
+            raise TypeError(f"from_flex: {what} is of type {type(function).__name__}; expected a function")
     tracer = _Tracer()
     score, head, row, column = (Symbol(text, tracer) for text in ("s", "h", "i", "j"))
     lines = []

@@ -277,6 +277,19 @@ class Tracing(unittest.TestCase):
         expected, = torch.autograd.grad(torch.stack([run(*one) for one in zip(q, k, v, alpha)]).square().sum(), q)
         torch.testing.assert_close(found, expected)
 
+    def test_forward_derivatives_are_those_of_the_reference(self):
+        q, k, v = qkv()
+        direction, step = normal(*q.shape, seed=9), 1e-6
+
+        def run(query, path="automatic"):
+            return saccade.attention(query, k, v, "alibi", path=path)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # that the reference runs
+            _, found = torch.func.jvp(run, (q,), (direction,))
+        torch.testing.assert_close(found, (run(q + step * direction) - run(q - step * direction)) / (2 * step), rtol=1e-6, atol=1e-8)
+        with self.assertRaisesRegex(ValueError, "the fused path was asked for, but derivatives are taken forward"):
+            torch.func.jvp(lambda query: run(query, "fused"), (q,), (direction,))
+
 
 class Mistakes(unittest.TestCase):
     def refuses(self, error, message, *changes, **call):
@@ -296,13 +309,18 @@ class Mistakes(unittest.TestCase):
                      v[:, :1].expand(2, 3, 7, 8))
         self.refuses(ValueError, "attention: value has 6 tokens, key has 7; expected the same", None, None, v[:, :, 1:])
         self.refuses(ValueError, "attention: key is on meta, query on cpu; expected one device", None, k.to("meta"))
+        self.refuses(TypeError, "attention: query is of type ndarray; expected a tensor", q.numpy())
+        self.refuses(TypeError, "attention: value has layout sparse_coo; expected a dense tensor", None, None, v.to_sparse())
         self.refuses(ValueError, "attention: 'alpha' is on meta, query on cpu; expected one device", params={"alpha": torch.ones(4, device="meta")})
 
     def test_params_and_inputs(self):
         self.refuses(ValueError, "attention: the formula 'prior' has no param 'alhpa'; did you mean 'alpha'?", params={"alhpa": torch.ones(4)})
         self.refuses(ValueError, "attention: 'alpha' has size 3 in its dimension 'head'; expected 4", params={"alpha": torch.ones(3)})
         self.refuses(TypeError, "attention: 'alpha' has dtype Long; expected a floating type", params={"alpha": torch.ones(4).long()})
+        self.refuses(TypeError, "attention: 'alpha' is of type str; expected a tensor or a number", params={"alpha": "1"})
+        self.refuses(TypeError, "attention: params is of type list; expected tensors by name", params=[torch.ones(4)])
         self.refuses(ValueError, "attention: the formula 'document' needs the input 'doc'", formula="document")
+        self.refuses(TypeError, "attention: 'doc' is of type list; expected a tensor", formula="document", inputs={"doc": [0] * 7})
         self.refuses(ValueError, "attention: the formula 'document' has no input 'dco'; did you mean 'doc'", formula="document",
                      inputs={"doc": torch.zeros(7).long(), "dco": torch.zeros(7).long()})
         self.refuses(TypeError, "attention: 'doc' has dtype Float; expected an integer type", formula="document", inputs={"doc": torch.zeros(7)})
@@ -316,7 +334,9 @@ class Mistakes(unittest.TestCase):
         self.refuses(ValueError, "attention: the offset is -1; expected 0 or more", offset=-1)
         self.refuses(ValueError, "attention: the first key is at 3, the first query at 2", offset=2, first_key=3)
         self.refuses(ValueError, "attention: epsilon is 2; expected 0 or more and less than 1", epsilon=2.0, paths=("fused",))
-        self.refuses(ValueError, "attention: dropout is 1; expected 0 or more and less than 1", dropout=1.0, paths=("reference",))
+        self.refuses(ValueError, "attention: dropout is 1; expected 0 or more and less than 1", dropout=1.0)
+        self.refuses(ValueError, "attention: dropout is nan; expected 0 or more and less than 1", dropout=float("nan"))
+        self.refuses(TypeError, "attention: offset is 1.5; expected a whole number", offset=1.5)
         self.refuses(ValueError, "attention: path is 'quick'; expected one of automatic, fused, reference", paths=("quick",))
 
     def test_masks(self):

@@ -48,6 +48,8 @@ class Facts(unittest.TestCase):
         narrow = saccade.formula("window", set={"w": 3})
         self.assertEqual((narrow.constants, narrow.ring), ({"w": 3}, 3))
         self.assertNotEqual(narrow, saccade.formula("window"))
+        with self.assertRaisesRegex(TypeError, "formula: 'w' is set to '3'; expected a number"):
+            saccade.formula("window", set={"w": "3"})
         self.assertEqual(narrow, saccade.formula(saccade.formula("window"), set={"w": 3}))
 
     def test_a_file_by_name_and_by_path(self):
@@ -122,9 +124,11 @@ class Tracing(unittest.TestCase):
         def score(s, d, h):
             near = torch.where(d < 2, torch.tanh(s), torch.sigmoid(s) + torch.log1p(torch.abs(d)))
             return near.clamp(-3, 3) + torch.minimum(torch.sqrt(abs(d)), torch.exp(-d.float())) - torch.maximum(torch.sin(d), torch.cos(h)).square() \
-                + (d // 2 % 3) - 1 / (2 + abs(d)) + torch.sign(s) * torch.floor(s) - torch.clamp(s, max=1) + (+s) * 2 ** -abs(d)
+                + (d // 2 % 3) - 1 / (2 + abs(d)) + torch.sign(s) * torch.floor(s) - torch.clamp(s, max=1) + (+s) * 2 ** -abs(d) \
+                + torch.log2(abs(d) + 1.0) * torch.rsqrt(abs(d) + 1.0) + torch.reciprocal(abs(d) + 3) + torch.exp2(-abs(d)) + s.new_ones(())
         text = ("score = min(max(where(d < 2, tanh(s), sigmoid(s) + log1p(abs(d))), -3), 3) + min(sqrt(abs(d)), exp(-d)) - max(sin(d), cos(h)) ^ 2"
-                " + (d // 2 % 3) - 1 / (2 + abs(d)) + sign(s) * floor(s) - min(s, 1) + s * 2 ^ (-abs(d))")
+                " + (d // 2 % 3) - 1 / (2 + abs(d)) + sign(s) * floor(s) - min(s, 1) + s * 2 ^ (-abs(d))"
+                " + log(abs(d) + 1) / log(2) / sqrt(abs(d) + 1) + 1 / (abs(d) + 3) + 2 ^ (-abs(d)) + 1")
         same_output(self, saccade.trace(score), lambda q, k, v: saccade.attention(q, k, v, text))
 
     def test_flex_attention_functions_with_tensors_they_close_over(self):
@@ -145,21 +149,28 @@ class Tracing(unittest.TestCase):
         torch.testing.assert_close(saccade.attention(q, k, v, saccade.from_flex(score_mod, mask_mod)), expected)
 
     def test_flex_attention_itself_gives_the_same(self):
-        from torch.nn.attention.flex_attention import create_block_mask, flex_attention
+        from torch.nn.attention.flex_attention import and_masks, create_block_mask, flex_attention, or_masks
 
         slopes = normal(4, seed=3).abs()
 
         def score_mod(score, b, h, q_idx, kv_idx):
-            return torch.where(q_idx - kv_idx < 3, torch.tanh(score), score - slopes[h] * torch.log1p((q_idx - kv_idx).abs()))
+            near = torch.tanh(score) + torch.exp2(-((h + 1) * 8.0 / 4)) * (kv_idx - q_idx)
+            return torch.where(q_idx - kv_idx < 3, near, score - slopes[h] * torch.log1p((q_idx - kv_idx).abs()))
 
-        def mask_mod(b, h, q_idx, kv_idx):
-            return (q_idx >= kv_idx) & ((kv_idx < 2) | (q_idx - kv_idx <= 4))
+        def causal(b, h, q_idx, kv_idx):
+            return q_idx >= kv_idx
 
+        mask_mod = and_masks(causal, or_masks(lambda b, h, q_idx, kv_idx: kv_idx < 2, lambda b, h, q_idx, kv_idx: q_idx - kv_idx <= 4))
         q, k, v = qkv(kv_heads=4)
+        block_mask = create_block_mask(mask_mod, None, None, 7, 7, device="cpu")
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # that it is not compiled
-            expected = flex_attention(q, k, v, score_mod, create_block_mask(mask_mod, None, None, 7, 7, device="cpu"))
+            expected = flex_attention(q, k, v, score_mod, block_mask)
         torch.testing.assert_close(saccade.attention(q, k, v, saccade.from_flex(score_mod, mask_mod)), expected)
+        torch.testing.assert_close(saccade.attention(q, k, v, saccade.from_flex(score_mod, block_mask)), expected)
+        torch.testing.assert_close(saccade.attention(q, k, v, causal), saccade.attention(q, k, v, "causal"))
+        with self.assertRaisesRegex(TypeError, "from_flex: score_mod is of type int; expected a function"):
+            saccade.from_flex(3)
 
     def test_a_flex_score_is_known_by_its_first_argument(self):
         traced = saccade.trace(lambda score, b, h, q_idx, kv_idx: score + (kv_idx - q_idx), mask="causal")
@@ -185,6 +196,7 @@ class Tracing(unittest.TestCase):
                 (ValueError, r"tensor of shape \[3, 3\] cannot be part", lambda s: s + table),
                 (ValueError, r"shape \[3, 3\] is indexed by 1 numbers; expected 2", lambda s, i: s + table[i]),
                 (ValueError, "cannot read the number of the sequence", lambda score, b, h, q_idx, kv_idx: score + b),
+                (ValueError, "a tensor of shape 3 cannot be part of a formula", lambda s: s + s.new_ones(3)),
                 (TypeError, "the arguments of .* have no names", lambda *scores: scores[0]),
                 (TypeError, "str cannot be part of a formula", lambda s: s + "1"),
                 (AttributeError, "'sum' of 's' cannot be written as a formula", lambda s: s.sum()),
@@ -232,6 +244,9 @@ class Looks(unittest.TestCase):
             self.assertTrue(path.read_text().startswith("<svg"))
         with self.assertRaisesRegex(ValueError, r"weights have shape \[2\]"):
             saccade.heat_map(torch.ones(2))
+        for weights, problem in ((torch.full((2, 2), math.nan), "hold NaN or infinity"), (torch.ones(0, 2), "are none")):
+            with self.assertRaisesRegex(ValueError, problem):
+                saccade.heat_map(weights)
 
 
 if __name__ == "__main__":

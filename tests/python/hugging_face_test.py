@@ -269,6 +269,14 @@ class Swapping(unittest.TestCase):
                 self.assertEqual(set(model.state_dict()), names)
                 torch.testing.assert_close(model(tokens()).logits, before)
 
+    def test_a_model_that_came_with_a_formula_goes_back_to_none(self):
+        with torch.no_grad():
+            model = saccade.swap(build("llama", "saccade:prior"), "window")
+            saccade.restore(model)
+            self.assertEqual(model.config._attn_implementation, "sdpa")
+            self.assertEqual(set(model.state_dict()), set(build("llama").state_dict()))
+            model(tokens())
+
     def test_a_python_function(self):
         with torch.no_grad():
             model, other = build("llama").eval(), build("llama").eval()

@@ -88,7 +88,7 @@ at::Tensor HostExpressionImpl::evaluate(const HostNode& node, const HostInputs& 
     case HostOp::project:
       return project(node, inputs);
     case HostOp::linear: {
-      const auto& weight = named_parameters()[numbered("linear", node.ordinal) + ".weight"];
+      const at::Tensor weight = named_parameters()[numbered("linear", node.ordinal) + ".weight"];
       const at::Tensor vectors = argument(0);  // heads may be a number that all share
       const int64_t batch = vectors.size(0), tokens = vectors.size(2);
       const at::Tensor rows =

@@ -55,7 +55,7 @@ std::string difference(std::string_view what, const at::Tensor& found, const at:
     worst_error = error;
   }
   if (worst < 0) return "";
-  return fmt::format("{} is {:.6g}; expected {:.6g}", name_place(what, worst, found), x[worst], y[worst]);
+  return fmt::format("{} is {:.9g}; expected {:.9g}", name_place(what, worst, found), x[worst], y[worst]);
 }
 
 std::string not_finite(std::string_view what, const at::Tensor& found) {

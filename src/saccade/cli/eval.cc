@@ -153,6 +153,8 @@ ExitCode score_file(const Options& options) {
   require(options.bleu.given(), "eval: --hypotheses needs references; name them with --bleu");
   require(options.model.empty(), "eval: --hypotheses has the translations; the model '{}' has nothing to do",
           options.model);
+  require(options.input.empty(), "eval: --hypotheses has the translations; --input {} has nothing to do",
+          options.input);
   const std::vector<std::string> lines = read_lines_of(options.hypotheses);
   if (options.json)
     print("{}\n", dump(options.bleu.json(lines, options.hypotheses), 2));
@@ -185,6 +187,8 @@ ExitCode translate_and_score(const Options& options) {
 
 ExitCode run(const Options& options) {
   if (!options.hypotheses.empty()) return score_file(options);
+  require(!options.model.empty() || !options.bleu.given(),
+          "eval: --bleu needs translations; name them with --hypotheses, or give a model and --input");
   require(!options.model.empty(), "eval: which model? For example: saccade eval smollm2 --data valid.txt");
   if (options.dtype == "bfloat16") prepare_bfloat16();
   keep_freed_memory();

@@ -1,7 +1,10 @@
 // `saccade report`: one HTML file from results. The page is made by the report rung; here are the options.
 #include "saccade/report/report.h"
 
+#include <algorithm>
+#include <cctype>
 #include <filesystem>
+#include <fstream>
 
 #include "saccade/base/error.h"
 #include "saccade/base/file.h"
@@ -22,10 +25,22 @@ struct Options {
   bool json = false;
 };
 
+// Whether a file may be replaced: an earlier report, or nothing yet. Results are too easily named by mistake.
+bool is_page(const fs::path& file) {
+  constexpr std::string_view kBeginning = "<!doctype html>";
+  std::string begin(kBeginning.size(), ' ');
+  std::ifstream stream(file, std::ios::binary);
+  if (!stream.read(begin.data(), static_cast<std::streamsize>(begin.size()))) return stream.gcount() == 0;
+  std::ranges::transform(begin, begin.begin(), [](unsigned char c) { return std::tolower(c); });
+  return begin == kBeginning;
+}
+
 ExitCode run(const Options& options) {
   const std::vector<fs::path> inputs(options.inputs.begin(), options.inputs.end());
   const Report report = make_report(inputs, options.title);
   const fs::path out = options.out;
+  require(!fs::exists(out) || is_page(out),
+          "report: {} is there and is no page; expected a new file or an earlier report", options.out);
   if (out.has_parent_path()) make_directories(out.parent_path());
   write_atomic(out, report.html);
   if (options.json) {

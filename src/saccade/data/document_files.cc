@@ -109,6 +109,7 @@ std::string_view content_of(const MappedFile& file) {
 std::vector<std::filesystem::path> find_data_files(const std::vector<std::string>& patterns) {
   std::vector<std::filesystem::path> result;
   for (const std::string& pattern : patterns) {
+    require(!pattern.empty(), "data: the name of a file is empty; expected a path, or [] for no file");
     std::error_code ignored;
     if (pattern.find_first_of("*?[") == pattern.npos || std::filesystem::exists(pattern, ignored)) {
       result.emplace_back(pattern);

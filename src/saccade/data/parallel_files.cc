@@ -55,6 +55,8 @@ std::vector<std::string> segments_of(std::string_view text, const std::string& f
     segments.push_back(std::move(segment));
     at = end;
   }
+  require(!segments.empty() || trim(text).empty(),
+          "{}: there is no <seg> element; expected one for each sentence", file);
   return segments;
 }
 

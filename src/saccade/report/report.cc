@@ -87,7 +87,7 @@ std::string section_html(const Placed& each) {
 
 std::string usual_title(const std::vector<Placed>& placed) {
   return placed.size() == 1 ? placed.front().section.title
-                            : fmt::format("Saccade report: {} results", placed.size());
+                            : fmt::format("Saccade report: {} sections", placed.size());
 }
 
 std::string head(const std::string& title, const std::string& style, const std::string& script) {

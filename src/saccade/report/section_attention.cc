@@ -31,7 +31,7 @@ std::vector<Section> attention_sections(std::span<const Result> results) {
     if (masked) text += " “Blocks kept” shows which pairs were looked at.";
     section.body.paragraph(text);
     if (capture.maps.empty())
-      section.notes.push_back("it holds no map.");
+      section.notes.push_back("the capture holds no map.");
     else
       section.body.add(plot_html(capture, "", ""));
     sections.push_back(std::move(section));

@@ -19,7 +19,7 @@ std::vector<Section> diagnosis_sections(std::span<const Result> results) {
     section.title = "Diagnosis: " + name_with_attention(model, attention);
     section.from = result.given;
     section.body.paragraph(fmt::format(
-        "It read {} windows of {} tokens of {}; its loss there is {}.",
+        "It read windows of {1} tokens of {2}, {0} in all; its loss there is {3}.",
         short_number(file.number_or("batch", NAN), 9), short_number(file.number_or("tokens", NAN), 9),
         file.text_or("data", "a text"), short_number(file.number_or("loss", NAN))));
     const std::vector<NamedDiagnosis> found{{name_with_attention(model, attention), file}};

@@ -55,7 +55,7 @@
     const heads = make("div", { class: "thumbnails", role: "group", "aria-label": "Heads" });
     const large = make("div");
     const holder = make("div", { class: "attention" },
-      make("div", { class: "controls" }, make("span", { class: "label" }, "layer"), layers, make("span", { class: "label" }, "colours"), colours, mask), heads, large);
+      make("div", { class: "controls" }, saccade.named("layer", layers), saccade.named("colours", colours), mask), heads, large);
     element.append(holder);
 
     const inLayer = () => capture.maps.filter((each) => each.layer === chosen.layer);

@@ -186,7 +186,10 @@
           return ticks.length > 1 ? ticks : saccade.niceTicks(low, high, most);
         }
         const factor = unit === "share" ? 100 : 1;
-        return saccade.niceTicks(low * factor, high * factor, most).map((tick) => tick / factor);
+        const ticks = saccade.niceTicks(low * factor, high * factor, most).map((tick) => tick / factor);
+        // There is no layer 0.5.
+        const whole = scale === "x" && u.data[0].every(Number.isInteger) ? ticks.filter((tick) => Math.abs(tick - Math.round(tick)) < 1e-9) : [];
+        return whole.length ? whole : ticks;
       };
     }
     const labels = (unit, names) => (u, ticks) => {

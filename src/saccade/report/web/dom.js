@@ -2,6 +2,7 @@
 //
 //   saccade.element("p", {class: "note", title: "x"}, "text", child, ...)
 //   saccade.svg("circle", {cx: 1})
+//   saccade.named(label, control)                 the two side by side, never on two lines
 //   saccade.numbersTable(header, rows, caption)   a table of ready texts; the first column names the row
 //   saccade.details(summary, make)                calls make() for its content when it is first opened
 //   saccade.choice(label, names, show)            a list to choose from, and its neighbours by button; shows the first
@@ -18,6 +19,8 @@
   saccade.element = (tag, attributes, ...children) => fill(document.createElement(tag), attributes, children);
   saccade.svg = (tag, attributes, ...children) =>
     fill(document.createElementNS("http://www.w3.org/2000/svg", tag), attributes, children);
+
+  saccade.named = (label, control) => saccade.element("span", { class: "named" }, saccade.element("span", { class: "label" }, label), control);
 
   saccade.numbersTable = function (header, rows, caption) {
     const { element } = saccade;

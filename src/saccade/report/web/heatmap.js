@@ -149,7 +149,9 @@
       const left = Math.ceil(14 + Math.min(14, named ? longest(view.rows, rowName, view.top) : String(spec.rows + (spec.first_row ?? 0)).length) * 7.2);
       const room = Math.max(60, available - left - 8);
       const size = Math.min(room / spec.columns, 560 / spec.rows, largest);
-      const box = { left, top: 8, width: Math.max(1, Math.round(size * spec.columns)), height: Math.max(1, Math.round(Math.max(size, Math.min(largest * 0.62, 560 / spec.rows)) * spec.rows)) };
+      // Rows that are few and long are made higher, to be read; others have square cells, as queries and keys must.
+      const high = spec.rows < spec.columns ? Math.max(size, Math.min(largest * 0.62, 560 / spec.rows)) : size;
+      const box = { left, top: 8, width: Math.max(1, Math.round(size * spec.columns)), height: Math.max(1, Math.round(high * spec.rows)) };
       const upright = spec.column_names && box.width / view.columns >= 13;
       const needed = upright ? longest(view.columns, columnName, view.left) : 0;
       const flat = !upright || needed * 7.2 + 6 <= box.width / view.columns;

@@ -30,9 +30,8 @@
     side.append(row_title, tokens.node, strongest, learned);
     const node = element("div", {},
       element("div", { class: "controls" },
-        ...(names.length > 1 ? [element("span", { class: "label" }, "model"), model] : []),
-        element("span", { class: "label" }, "layer"), layer, element("span", { class: "label" }, "head"), head,
-        element("span", { class: "label" }, "show"), show, element("span", { class: "label" }, "colours"), colours),
+        ...(names.length > 1 ? [saccade.named("model", model)] : []),
+        saccade.named("layer", layer), saccade.named("head", head), saccade.named("show", show), saccade.named("colours", colours)),
       problem, element("div", { class: "columns" }, element("div", {}, large, multiples), side));
 
     const described = () => models[model.value];

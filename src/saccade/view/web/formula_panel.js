@@ -16,11 +16,13 @@
     const content = element("select", { "aria-label": "Content" }, element("option", { value: "without_content" }, "without content"), element("option", { value: "random" }, "on random tokens"));
     const head = element("select", { "aria-label": "Head" });
     const large = element("div"), note = element("p", { class: "soft" }), sliders = element("div"), curves = element("div");
+    const byDistance = element("div", {}, element("h3", {}, "Weight by distance, without content"), curves);
     const explanation = element("pre");
     const shown = element("div", {},
-      element("div", { class: "controls" }, element("span", { class: "label" }, "weights"), content, element("span", { class: "label" }, "head"), head,
-        element("label", { for: "formula-tokens" }, "tokens"), tokens, element("label", { for: "formula-heads" }, "heads"), heads),
-      note, element("div", { class: "columns" }, large, element("div", {}, sliders, element("h3", {}, "Weight by distance, without content"), curves)), element("h3", {}, "What it computes"), explanation);
+      element("div", { class: "controls" }, saccade.named("weights", content), saccade.named("head", head),
+        element("span", { class: "named" }, element("label", { for: "formula-tokens" }, "tokens"), tokens),
+        element("span", { class: "named" }, element("label", { for: "formula-heads" }, "heads"), heads)),
+      note, element("div", { class: "columns" }, large, element("div", {}, sliders, byDistance)), element("h3", {}, "What it computes"), explanation);
     const node = element("div", {},
       element("div", { class: "controls" }, element("label", { for: "shipped" }, "start from"), shipped),
       element("label", { for: "formula" }, "Formula"), formula, problem, summary, shown);
@@ -32,6 +34,9 @@
         title: "Weights of head " + chosen, values: saccade.floats(answer.maps[content.value]).subarray(chosen * n * n, (chosen + 1) * n * n),
         rows: n, columns: n, signed: answer.maps.signed, x_label: "key", y_label: "query", value_label: "weight", largest_cell: 16, scale: "root",
       };
+      const holes = wanted.values.reduce((count, value) => count + !Number.isFinite(value), 0);
+      note.textContent = holes ? `${holes} of ${n * n} weights of this head are not finite numbers and have no colour; \`saccade check\` finds the smallest case of it.` : "";
+      note.hidden = !holes;
       if (map) map.update(wanted);
       else map = saccade.heatMap(large, wanted);
       const numbers = saccade.floats(answer.curves);
@@ -45,9 +50,9 @@
       else curve = saccade.lineChart(curves, spec);
     }
 
-    // Sliders are made anew only when the parameters are others: one that is being moved must stay.
+    // Sliders are made anew only for other parameters or fresh values: one that is being moved must stay.
     function drawSliders() {
-      const signature = JSON.stringify([formula.value, heads.value, head.value]);
+      const signature = JSON.stringify([formula.value, heads.value]);
       if (signature === known) return;
       known = signature;
       const made = saccade.sliders(answer.parameters, null, (next) => { values = next; look(); });
@@ -55,11 +60,13 @@
     }
 
     const look = saccade.latest(async () => {
+      node.setAttribute("aria-busy", "true");
       try {
         answer = await ask("formula", { formula: formula.value, values, tokens: Number(tokens.value) || 64, heads: Number(heads.value) || 4 });
       } catch (error) {
         answer = { errors: [], text: error.message };
       }
+      node.removeAttribute("aria-busy");
       problem.hidden = !answer.errors;
       shown.hidden = Boolean(answer.errors);
       formula.setAttribute("aria-invalid", String(Boolean(answer.errors)));
@@ -69,7 +76,7 @@
       explanation.textContent = answer.explain;
       note.textContent = answer.note;
       note.hidden = !answer.note;
-      large.hidden = curves.hidden = !answer.maps;
+      large.hidden = byDistance.hidden = !answer.maps;
       if (head.options.length !== answer.heads)
         head.replaceChildren(...Array.from({ length: answer.heads }, (_, index) => element("option", { value: index }, String(index))));
       drawSliders();
@@ -79,13 +86,13 @@
     function load() {
       const chosen = mechanisms[Number(shipped.value)];
       formula.value = chosen.text;
-      values = null;
-      look();
+      typed();
     }
-    const typed = () => { values = null; look(); };
+    const typed = () => { values = null; known = ""; look(); };
     shipped.addEventListener("change", load);
     formula.addEventListener("input", typed);
-    for (const input of [tokens, heads]) input.addEventListener("change", typed);
+    heads.addEventListener("change", typed);
+    tokens.addEventListener("change", look);
     content.addEventListener("change", draw);
     head.addEventListener("change", draw);
     return {

@@ -16,11 +16,12 @@
       ...(compared ? [element("h3", {}, "How far apart the two are after each token")] : []), apart);
 
     const bar = (name, share, most) => element("span", {},
-      element("span", { class: "bar " + name, style: "width: " + (6 * share) / most + "rem" }),
+      element("span", { class: "bar " + name, style: "width: calc(" + share / most + " * var(--longest-bar))" }),
       element("span", { class: "share" }, saccade.format(share, "share")));
 
     const look = saccade.latest(async () => {
       if (!text) return;
+      node.setAttribute("aria-busy", "true");
       try {
         const answer = await ask("prediction", { text, position });
         problem.textContent = "";
@@ -36,16 +37,18 @@
             element("tbody", {}, ...answer.next.map((each) => element("tr", { class: "row" },
               element("td", {}, element("span", { class: "token" }, saccade.visible(each.token))),
               ...names.map((name) => element("td", { class: "barred" }, bar(name, each[name], most)))))))));
-        if (!compared) return;
-        const spec = {
-          title: "How far apart the two are after each token", x_label: "token", y_label: "KL, nats", height: 220,
-          series: [{ name: "KL(baseline ‖ candidate)", x: divergence.map((_, index) => index), y: divergence }],
-        };
-        if (chart) chart.update(spec);
-        else chart = saccade.lineChart(apart, spec);
+        if (compared) {
+          const spec = {
+            title: "How far apart the two are after each token", x_label: "token", y_label: "KL, nats", height: 220,
+            series: [{ name: "KL(baseline ‖ candidate)", x: divergence.map((_, index) => index), y: divergence }],
+          };
+          if (chart) chart.update(spec);
+          else chart = saccade.lineChart(apart, spec);
+        }
       } catch (error) {
         problem.textContent = error.message;
       }
+      node.removeAttribute("aria-busy");
     });
     return { name: "Next token", node, read(next) { text = next; position = null; look(); } };
   };

@@ -17,7 +17,7 @@
     const problem = element("p", { class: "problem", role: "alert" });
     const measure = element("select", { "aria-label": "Measure" }, ...MEASURES.map(([value, name]) => element("option", { value }, name)));
     const explanation = element("p", { class: "soft" }), place = element("div");
-    const node = element("div", {}, element("div", { class: "controls" }, element("span", { class: "label" }, "measure"), measure), problem, explanation, place);
+    const node = element("div", {}, element("div", { class: "controls" }, saccade.named("measure", measure)), problem, explanation, place);
 
     function draw() {
       if (!answer) return;
@@ -33,6 +33,7 @@
     measure.addEventListener("change", draw);
     const look = saccade.latest(async () => {
       if (!text) return;
+      node.setAttribute("aria-busy", "true");
       try {
         answer = await ask("rank", { text });
         problem.textContent = "";
@@ -40,6 +41,7 @@
       } catch (error) {
         problem.textContent = error.message;
       }
+      node.removeAttribute("aria-busy");
     });
     return { name: "Rank", node, read(next) { text = next; look(); } };
   };
