@@ -139,7 +139,8 @@ Section distillation_section(const Result& result) {
   const Field held_out = notes.at("held_out");
   const bool found = held_out.at("found").flag(), saves = held_out.flag_or("saves", found);
   const std::string density = percent(held_out.at("density").number(), 1);
-  const std::string divergence = short_number(held_out.at("divergence").number(), 3);
+  // Below 0 only by rounding.
+  const std::string divergence = short_number(std::max(0.0, held_out.at("divergence").number()), 3);
   section.body.banner(
       found && saves ? Tone::good : Tone::bad,
       !found   ? "The budget does not hold with anything left out"
