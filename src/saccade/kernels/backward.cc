@@ -69,11 +69,11 @@ class Backward {
     for (const Array& array : inputs_.keys) {
       const int64_t width = array ? wave_.columns(array) : 0;
       result.panels.push_back(take(keys * width));
-      result.rows.push_back(take(keys * width));
+      result.rows.push_back(take(array ? keys * copy_stride<Real>(array.width) : 0));
       result.gradients.push_back(take(keys * width));
     }
     result.value_panels = take(keys * context_.value_columns);
-    result.value_rows = take(keys * context_.value_columns);
+    result.value_rows = take(keys * copy_stride<Real>(inputs_.value.width));
     result.value_gradient = take(keys * context_.value_columns);
     return result;
   }
@@ -90,13 +90,14 @@ class Backward {
     keys.rows.assign(inputs_.keys.size(), nullptr);
     keys.row_strides.assign(inputs_.keys.size(), 0);
     keys.key_gradients.assign(inputs_.keys.size(), nullptr);
-    const auto load = [&](const Array& array, Real* rows, Real* panels) -> PlainRows<Real> {
-      int64_t stride = wave_.columns(array);
+    // `again`: the rows are read later, too; otherwise only the panels are.
+    const auto load = [&](const Array& array, Real* rows, Real* panels, bool again) -> PlainRows<Real> {
+      int64_t stride = copy_stride<Real>(array.width);
       const Real* source = rows;
       if (picked) {
         for (int64_t k = 0; k < count; ++k)
           load_rows(array, batch, head, {picked[k], picked[k] + 1}, real, rows + k * stride, stride);
-      } else if (!real && in_place<Real>(array)) {
+      } else if (!real && (again ? in_place<Real>(array) : readable<Real>(array))) {
         source = reinterpret_cast<const Real*>(row_address(array, batch, head, first));
         stride = array.token_stride;
       } else {
@@ -110,7 +111,7 @@ class Backward {
     for (size_t index = 0; index < inputs_.keys.size(); ++index) {
       const Array& array = inputs_.keys[index];
       if (!array) continue;
-      const PlainRows<Real> rows = load(array, memory.rows[index], memory.panels[index]);
+      const PlainRows<Real> rows = load(array, memory.rows[index], memory.panels[index], true);
       keys.panels[index] = memory.panels[index];
       keys.rows[index] = rows.data;
       keys.row_strides[index] = rows.stride;
@@ -118,7 +119,7 @@ class Backward {
       keys.key_gradients[index] = memory.gradients[index];
       std::fill_n(memory.gradients[index], count * wave_.columns(array), Real{0});
     }
-    load(inputs_.value, memory.value_rows, memory.value_panels);
+    load(inputs_.value, memory.value_rows, memory.value_panels, false);
     keys.value_panels = memory.value_panels;
     keys.value_gradient = gradients_.value ? memory.value_gradient : nullptr;
     std::fill_n(memory.value_gradient, count * context_.value_columns, Real{0});

@@ -65,12 +65,13 @@ void BackwardWave<Real>::lay_out() {
     strip_offsets_.push_back(head_size_);
     if (array) head_size_ += round_up(shape_.queries * array.width, 16);
     row_offsets_.push_back(head_size_);
-    if (array && !in_place<Real>(array)) head_size_ += shape_.queries * columns(array);
+    if (array && !in_place<Real>(array)) head_size_ += shape_.queries * copy_stride<Real>(array.width);
   }
   gradient_strips_ = head_size_;
   head_size_ += round_up(shape_.queries * inputs_.value.width, 16);
   gradient_rows_ = head_size_;
-  if (!in_place<Real>(saved_.output_gradient)) head_size_ += shape_.queries * context_.value_columns;
+  if (!in_place<Real>(saved_.output_gradient))
+    head_size_ += shape_.queries * copy_stride<Real>(inputs_.value.width);
   log_sums_ = head_size_;
   head_size_ += round_up(static_cast<int64_t>(plan_.terms.size()) * shape_.queries, 16);
   deltas_ = head_size_;
@@ -125,7 +126,7 @@ PlainRows<Real> BackwardWave<Real>::rows_of(const Array& array, int64_t batch, i
                                             const Real* copy) const {
   if (in_place<Real>(array))
     return {reinterpret_cast<const Real*>(row_address(array, batch, head, 0)), array.token_stride};
-  return {copy, columns(array)};
+  return {copy, copy_stride<Real>(array.width)};
 }
 
 template <class Real>

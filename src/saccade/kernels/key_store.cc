@@ -9,10 +9,10 @@ namespace {
 // Beyond this the packed keys of more heads would only push each other out of the caches.
 constexpr int64_t kStoreBytes = int64_t{16} << 20;
 
-// Values are read where they are, unless they are narrow, scattered or padded: a padded row may hold NaN.
+// A padded row may hold NaN, which a copy replaces.
 template <class Real>
-bool read_values_in_place(const CallContext<Real>& context) {
-  return in_place<Real>(context.inputs.value) && context.plan.key_mask_table < 0;
+bool padded(const CallContext<Real>& context) {
+  return context.plan.key_mask_table >= 0;
 }
 
 }  // namespace
@@ -20,8 +20,8 @@ bool read_values_in_place(const CallContext<Real>& context) {
 template <class Real>
 KeyPacker<Real>::KeyPacker(const CallContext<Real>& context)
     : context_(context),
-      values_in_place_(read_values_in_place(context)),
-      keys_in_place_(context.plan.key_mask_table < 0) {
+      values_in_place_(readable<Real>(context.inputs.value) && !padded(context)),  // they are read once
+      keys_in_place_(!padded(context)) {
   int64_t widest = context.inputs.value.width;
   for (const Array& array : context.inputs.keys) {
     if (!array) continue;
@@ -123,7 +123,9 @@ void KeyPacker<Real>::pick(KeyBlock<Real>& block, int64_t pair, const int32_t* p
 
 template <class Real>
 KeyStore<Real>::KeyStore(const CallContext<Real>& context)
-    : context_(context), values_in_place_(read_values_in_place(context)) {
+    : context_(context),
+      values_in_place_(in_place<Real>(context.inputs.value) && !padded(context)),
+      value_stride_(copy_stride<Real>(context.inputs.value.width)) {
   const Inputs& inputs = context.inputs;
   padded_keys_ = round_up(inputs.shape.keys, context.code.panel);
   for (const Array& array : inputs.keys) {
@@ -131,7 +133,7 @@ KeyStore<Real>::KeyStore(const CallContext<Real>& context)
     if (array) pair_size_ += round_up(padded_keys_ * array.width, 16);
   }
   value_offset_ = pair_size_;
-  if (!values_in_place_) pair_size_ += padded_keys_ * context.value_columns;
+  if (!values_in_place_) pair_size_ += padded_keys_ * value_stride_;
   pair_size_ += 64;  // heads begin in different cache sets
   const int64_t pairs = inputs.shape.batch * inputs.shape.key_heads;
   const int64_t bytes = pair_size_ * static_cast<int64_t>(sizeof(Real));
@@ -164,8 +166,8 @@ void KeyStore<Real>::pack(int64_t first, int64_t count) {
                      base + offsets_[index] + key * array.width);
       }
       if (!values_in_place_)
-        load_rows(inputs.value, batch, head, {from, to}, real,
-                  base + value_offset_ + from * context_.value_columns, context_.value_columns);
+        load_rows(inputs.value, batch, head, {from, to}, real, base + value_offset_ + from * value_stride_,
+                  value_stride_);
     }
   }
 }
@@ -185,8 +187,8 @@ void KeyStore<Real>::fill(KeyBlock<Real>& block, int64_t pair, int64_t key, int6
         row_address(inputs.value, pair / inputs.shape.key_heads, pair % inputs.shape.key_heads, key));
     block.value_stride = inputs.value.token_stride;
   } else {
-    block.values = base + value_offset_ + key * context_.value_columns;
-    block.value_stride = context_.value_columns;
+    block.values = base + value_offset_ + key * value_stride_;
+    block.value_stride = value_stride_;
   }
 }
 

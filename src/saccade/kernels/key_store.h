@@ -52,6 +52,7 @@ class KeyStore {
   std::vector<int64_t> offsets_;  // of each key vector's panels within a pair
   int64_t value_offset_ = 0;
   bool values_in_place_;
+  int64_t value_stride_;  // of copies
   std::unique_ptr<Workspace> memory_;
 };
 

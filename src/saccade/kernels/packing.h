@@ -28,9 +28,30 @@ inline const std::byte* row_address(const Array& array, int64_t batch, int64_t h
 
 // Whether rows can be read as they stand, whole vectors at a time.
 template <class Real>
-bool in_place(const Array& array) {
+bool readable(const Array& array) {
   return array.storage == storage_of<Real>() && array.feature_stride == 1 &&
          array.width % primitives<Real>().lanes == 0;
+}
+
+// Rows that lie so many numbers apart share a few sets of the nearest cache and push each other out, where a
+// product reads the same columns of many rows again and again. Heads of one token beside each other, as
+// models leave them, are often such.
+template <class Real>
+bool collides(int64_t stride) {
+  return stride * static_cast<int64_t>(sizeof(Real)) % 512 == 0;
+}
+
+// The same, for rows that are read many times: those that collide are better copied.
+template <class Real>
+bool in_place(const Array& array) {
+  return readable<Real>(array) && !collides<Real>(array.token_stride);
+}
+
+// How far apart the rows of a copy are.
+template <class Real>
+int64_t copy_stride(int64_t width) {
+  const int64_t columns = round_up(width, primitives<Real>().lanes);
+  return collides<Real>(columns) ? columns + 64 / static_cast<int64_t>(sizeof(Real)) : columns;
 }
 
 // Rows [begin, end) of one head as plain numbers, `stride` apart; rows where `real` is 0 become 0.
