@@ -7,9 +7,8 @@
 #include <set>
 
 #include "saccade/base/error.h"
-#include "saccade/bench/comparison.h"
+#include "saccade/bench/report.h"
 #include "saccade/bench/rivals.h"
-#include "saccade/bench/trial.h"
 #include "saccade/formula/program.h"
 
 namespace saccade::bench {
@@ -17,6 +16,7 @@ namespace {
 
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::Not;
 using torch::Tensor;
 
 TEST(Statistics, TheMedianIsInTheMiddle) {
@@ -181,6 +181,20 @@ TEST(Growth, IsFoundForWhatRanAtSeveralLengths) {
   EXPECT_TRUE(growth({row(100, 1, 10)}).empty());
 }
 
+TEST(Sparsity, BothWaysThroughListsGiveTheSame) {
+  bench::Setup setup{.formula = {.name = "causal"},
+                     .task = Task::training,
+                     .shape = self_attention(64, 2, 8),
+                     .sparsity = Sparsity{.density = 0.25, .query_tile = 16, .key_tile = 1}};
+  Results results[2];
+  for (const bool gather : {false, true}) {
+    setup.sparsity->gather = gather;
+    results[gather] = saccade_contestant(make_scene(setup)).run();
+  }
+  EXPECT_EQ(results[0].size(), 4);
+  EXPECT_LT(relative_error(results[0], results[1]), 1e-5);
+}
+
 TEST(Targets, HaveUniqueNamesAndKnownRows) {
   std::set<std::string> names;
   std::set<std::string_view> rows;
@@ -202,10 +216,11 @@ TEST(Targets, EveryAimIsMeasured) {
     const bool here = std::ranges::find(all, row.name, &Target::row) != all.end();
     EXPECT_NE(here, !row.measured_by.empty()) << row.name;
   }
-  EXPECT_THAT(names, ElementsAre("plain forward", "causal forward", "training step", "one head, one sequence",
-                                 "learnable prior", "table and tile programs", "window 256",
-                                 "GPAM and differential", "decoding with grouped heads",
-                                 "sparse at density 0.25", "bf16 storage", "compiled FlexAttention"));
+  EXPECT_THAT(names,
+              ElementsAre("plain forward", "causal forward", "training step", "one head, one sequence",
+                          "learnable prior", "table and tile programs", "window 256", "GPAM and differential",
+                          "decoding with grouped heads", "sparse at density 0.25", "tuned way through lists",
+                          "bf16 storage", "compiled FlexAttention"));
 }
 
 TEST(Targets, EveryContestantFitsItsFormula) {
@@ -247,6 +262,18 @@ TEST(Targets, AWrongResultMeetsNoMark) {
   EXPECT_FALSE(outcome.met());
 }
 
+TEST(Targets, AMarkBeyondTheMachineIsToldApart) {
+  const Outcome missed{.target = {.name = "short", .comparison = Comparison::speedup, .mark = 2},
+                       .value = {1, 1, 1},
+                       .gigaflops = 50,
+                       .needed_gigaflops = 100};
+  const auto text = [&](double peak) { return targets_text({2, {80, 2, peak}}, {missed}); };
+  EXPECT_THAT(text(99), HasSubstr("MISS*"));
+  EXPECT_THAT(text(99), HasSubstr("1 target out of reach"));
+  EXPECT_THAT(text(101), Not(HasSubstr("MISS*")));
+  EXPECT_THAT(text(101), HasSubstr("MISS"));
+}
+
 TEST(Targets, ATrialJudgesEach) {
   bench::Setup setup{
       .formula = {.name = "causal"}, .shape = self_attention(16, 2, 8), .path = Path::reference};
@@ -256,9 +283,15 @@ TEST(Targets, ATrialJudgesEach) {
       {"row", "time", Comparison::speedup, 1e-9, {{"saccade", setup}, {"sdpa", setup}}},
       {"row", "memory", Comparison::memory, 1e9, {{"saccade", setup}, {"naive", setup}}},
       {"row", "growth", Comparison::memory_growth, 3, {{"saccade", setup}, {"saccade", longer}}},
-      {"row", "impossible", Comparison::speedup, 1, {{"saccade", setup}, {"sdpa-built", setup}}}};
+      {"row", "impossible", Comparison::speedup, 1, {{"saccade", setup}, {"sdpa-built", setup}}},
+      {"row", "cost", Comparison::cost, 2, {{"saccade", longer}, {"saccade", setup}}},
+      {"row",
+       "choice",
+       Comparison::choice,
+       1e9,
+       {{"saccade", setup}, {"saccade", longer}, {"saccade", setup}}}};
   const std::vector<Outcome> outcomes = try_targets(small, {.repeats = 1, .shortest = 1e-12});
-  ASSERT_EQ(outcomes.size(), 4);
+  ASSERT_EQ(outcomes.size(), 6);
   EXPECT_TRUE(outcomes[0].met());
   EXPECT_LT(outcomes[0].error, 1e-5);
   EXPECT_GE(outcomes[0].error, 0);
@@ -268,6 +301,12 @@ TEST(Targets, ATrialJudgesEach) {
   EXPECT_GT(outcomes[2].value.median, 1);
   EXPECT_THAT(outcomes[3].failure, HasSubstr("cannot compute"));
   EXPECT_FALSE(outcomes[3].met());
+  // What a mark needs is to our rate as the mark is to what was measured; with one round, exactly.
+  const double speedup = outcomes[0].needed_gigaflops / outcomes[0].gigaflops * outcomes[0].value.median;
+  EXPECT_NEAR(speedup / 1e-9, 1, 1e-6);
+  EXPECT_NEAR(outcomes[4].gigaflops / outcomes[4].needed_gigaflops * outcomes[4].value.median, 2, 1e-6);
+  EXPECT_EQ(outcomes[1].needed_gigaflops, 0);
+  EXPECT_GE(outcomes[5].value.median, 1);  // beside the lesser of the others, which is itself or even less
   EXPECT_EQ(to_json(outcomes)["targets"][0]["name"], "time");
 }
 

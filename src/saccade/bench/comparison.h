@@ -53,8 +53,9 @@ std::vector<GrowthRow> growth(const std::vector<ComparisonRow>& rows);
 
 // What this machine makes of a product of two 2048 x 2048 float matrices, with torch's threads.
 struct Peak {
-  double gigaflops;  // per second
-  double cores;      // so many ran at a time: fewer than threads when they had to share
+  double gigaflops;   // per second
+  double cores;       // so many ran at a time: fewer than threads when they had to share
+  double arithmetic;  // gigaflops of multiply-adds that load and store nothing: no product can be faster
 };
 Peak measure_peak();
 

@@ -18,6 +18,13 @@ std::string error_text(double error) { return error == -1 ? "-" : fmt::format("{
 
 Json error_json(double error) { return error == -1 ? Json() : Json(error); }
 
+std::string peak_text(const Peak& peak) {
+  return fmt::format(
+      "a product of 2048 x 2048 float matrices runs at {:.0f} GF/s, multiply-adds in registers alone at "
+      "{:.0f}",
+      peak.gigaflops, peak.arithmetic);
+}
+
 // Empty on a quiet machine.
 std::string warning(const Circumstances& circumstances) {
   if (circumstances.peak.cores >= 0.9 * circumstances.threads) return "";
@@ -38,13 +45,13 @@ double weight_lost(const ComparisonOptions& options, const ComparisonRow& row) {
 std::string comparison_text(const ComparisonOptions& options, const Circumstances& circumstances,
                             const std::vector<ComparisonRow>& rows) {
   const int64_t kv_heads = options.kv_heads > 0 ? options.kv_heads : options.heads;
-  std::string text = fmt::format(
-      "batch {}, {} on {}, width {}, {}, {}; a product of 2048 x 2048 float matrices runs at {:.0f} GF/s\n\n",
-      options.batch, plural(options.heads, "head"), plural(kv_heads, "key head"), options.width,
-      c10::toString(options.dtype), plural(circumstances.threads, "thread"), circumstances.peak.gigaflops);
+  std::string text = fmt::format("batch {}, {} on {}, width {}, {}, {}; {}\n\n", options.batch,
+                                 plural(options.heads, "head"), plural(kv_heads, "key head"), options.width,
+                                 c10::toString(options.dtype), plural(circumstances.threads, "thread"),
+                                 peak_text(circumstances.peak));
   text += warning(circumstances);
-  Table table(
-      {"formula", "work", "n", "by", "ms", "spread", "time / ours", "GF/s", "of sgemm", "MB", "error"});
+  Table table({"formula", "work", "n", "by", "ms", "spread", "time / ours", "GF/s", "of sgemm", "of peak",
+               "MB", "error"});
   std::vector<std::string> notes;
   for (const ComparisonRow& row : rows) {
     const std::string by =
@@ -59,6 +66,7 @@ std::string comparison_text(const ComparisonOptions& options, const Circumstance
                fmt::format("{}-{}", milliseconds(row.seconds.low), milliseconds(row.seconds.high)),
                fmt::format("{:.2f}x", row.ratio.median), fmt::format("{:.1f}", row.useful_gigaflops),
                fmt::format("{:.0f} %", 100 * row.useful_gigaflops / circumstances.peak.gigaflops),
+               fmt::format("{:.0f} %", 100 * row.useful_gigaflops / circumstances.peak.arithmetic),
                megabytes(row.bytes), error_text(row.error)});
   }
   text += table.print();
@@ -118,6 +126,7 @@ Json comparison_json(const ComparisonOptions& options, const Circumstances& circ
                    {"ratio_high", row.ratio.high},
                    {"gigaflops", row.useful_gigaflops},
                    {"share_of_sgemm", row.useful_gigaflops / circumstances.peak.gigaflops},
+                   {"share_of_peak", row.useful_gigaflops / circumstances.peak.arithmetic},
                    {"bytes", row.bytes},
                    {"error", error_json(row.error)}});
     list.push_back(std::move(json));
@@ -131,6 +140,7 @@ Json comparison_json(const ComparisonOptions& options, const Circumstances& circ
   return {{"torch", TORCH_VERSION},
           {"threads", circumstances.threads},
           {"sgemm_gigaflops", circumstances.peak.gigaflops},
+          {"peak_gigaflops", circumstances.peak.arithmetic},
           {"busy_cores", circumstances.peak.cores},
           {"batch", options.batch},
           {"heads", options.heads},
@@ -142,27 +152,37 @@ Json comparison_json(const ComparisonOptions& options, const Circumstances& circ
 }
 
 std::string targets_text(const Circumstances& circumstances, const std::vector<Outcome>& outcomes) {
-  Table table({"aim", "target", "measured", "spread", "mark", "", "error"});
-  int64_t missed = 0;
+  Table table({"aim", "target", "measured", "spread", "mark", "", "GF/s", "needed", "error"});
+  int64_t missed = 0, beyond = 0;
   std::string notes;
   for (const Outcome& outcome : outcomes) {
     const Comparison comparison = outcome.target.comparison;
     const bool measured = outcome.failure.empty();
     missed += outcome.met() ? 0 : 1;
+    const bool out_of_reach =
+        measured && !outcome.met() && outcome.needed_gigaflops > circumstances.peak.arithmetic;
+    beyond += out_of_reach;
     if (!measured) notes += fmt::format("  {}: {}\n", outcome.target.name, outcome.failure);
     table.add({outcome.target.row, outcome.target.name,
                measured ? value_text(comparison, outcome.value.median) : "-",
                measured ? fmt::format("{:.2f}-{:.2f}", outcome.value.low, outcome.value.high) : "-",
                mark_text(comparison, outcome.target.mark),
-               outcome.met()      ? "pass"
-               : outcome.agrees() ? "MISS"
-                                  : "WRONG",
+               outcome.met()       ? "pass"
+               : !outcome.agrees() ? "WRONG"
+               : out_of_reach      ? "MISS*"
+                                   : "MISS",
+               outcome.gigaflops > 0 ? fmt::format("{:.0f}", outcome.gigaflops) : "-",
+               outcome.needed_gigaflops > 0 ? fmt::format("{:.0f}", outcome.needed_gigaflops) : "-",
                error_text(outcome.error)});
   }
   std::string text = warning(circumstances) + table.print();
   if (!notes.empty()) text += "\nNot measured\n" + notes;
   text += fmt::format("\n{} of {} met\n", static_cast<int64_t>(outcomes.size()) - missed,
                       plural(static_cast<int64_t>(outcomes.size()), "target"));
+  text += fmt::format("GF/s are of useful work, ours and what the mark needs; here {}\n",
+                      peak_text(circumstances.peak));
+  if (beyond > 0)
+    text += fmt::format("* the mark needs more than that: {} out of reach here\n", plural(beyond, "target"));
   for (const TargetRow& row : target_rows())
     if (!row.measured_by.empty()) text += fmt::format("{}: see {}\n", row.name, row.measured_by);
   return text;

@@ -7,6 +7,7 @@
 
 #include <cmath>
 
+#include "saccade/attention/fused.h"
 #include "saccade/base/error.h"
 #include "saccade/base/random.h"
 #include "saccade/bench/dense_map.h"
@@ -162,7 +163,11 @@ Contestant saccade_contestant(const std::shared_ptr<Scene>& scene) {
   if (scene->setup.task != Task::decoding) {
     const auto forward = [scene] {
       const Problem& p = scene->problem;
-      return scene->attention->forward(p.query, p.key, p.value, p.call);
+      const std::optional<Sparsity>& sparsity = scene->setup.sparsity;
+      if (!sparsity || !sparsity->gather) return scene->attention->forward(p.query, p.key, p.value, p.call);
+      PairInputs inputs = scene->attention->prepare(p.query, p.key, p.value, p.call, nullptr);
+      inputs.gather = sparsity->gather;
+      return fused_attention(scene->formula, inputs).output;
     };
     return {.name = "saccade",
             .run = [scene, forward, more = learned(*scene)] { return perform(*scene, forward, more); },

@@ -31,6 +31,8 @@ Formula load(const FormulaSource& source);
 struct Sparsity {
   double density = 1;
   int64_t query_tile = 64, key_tile = 64;
+  // Picks the listed keys, or walks over all and hides the others; by default as the tuner chooses.
+  std::optional<bool> gather = {};
   bool operator==(const Sparsity&) const = default;
 };
 

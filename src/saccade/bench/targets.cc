@@ -14,8 +14,8 @@ constexpr std::string_view kPlain = "plain forward", kCausal = "causal forward",
                            kOneHead = "one head, one sequence", kPrior = "learnable prior",
                            kPrograms = "table and tile programs", kWindow = "window 256",
                            kDual = "GPAM and differential", kDecoding = "decoding with grouped heads",
-                           kSparse = "sparse at density 0.25", kShort = "bf16 storage",
-                           kFlex = "compiled FlexAttention";
+                           kSparse = "sparse at density 0.25", kTuner = "tuned way through lists",
+                           kShort = "bf16 storage", kFlex = "compiled FlexAttention";
 constexpr double kLinear = 1.1;  // an exponent that still counts as linear
 
 // A decay that reaches across the whole sequence: steeper ones underflow, which slows some rivals.
@@ -41,6 +41,15 @@ class Builder {
     const std::string what = comparison == Comparison::held ? "bytes of keys and values" : "time";
     add(row, fmt::format("{}, {} beside {}", describe(setup), what, difference(setup, baseline)), comparison,
         mark, {{"saccade", setup}, {"saccade", baseline}});
+  }
+  // Ours as the tuner runs it against both ways that it can choose from.
+  void chooses(std::string_view row, const Setup& setup, double mark) {
+    Setup picking = setup, hiding = setup;
+    picking.sparsity->gather = true;
+    hiding.sparsity->gather = false;
+    add(row,
+        fmt::format("{}, density {}, time beside the better way", describe(setup), setup.sparsity->density),
+        Comparison::choice, mark, {{"saccade", setup}, {"saccade", picking}, {"saccade", hiding}});
   }
   void grows(std::string_view row, const std::vector<Setup>& setups, Comparison comparison) {
     std::vector<Entry> entries;
@@ -158,6 +167,15 @@ void sparse_targets(Builder& build) {
   }
 }
 
+void tuner_targets(Builder& build) {
+  for (const Task task : {Task::forward, Task::training})
+    for (const double density : {0.1, 0.5, 0.9}) {
+      Setup setup = on(shipped("causal"), task, self_attention(2048, 4));
+      setup.sparsity = {.density = density, .query_tile = 64, .key_tile = 1};
+      build.chooses(kTuner, setup, 1.03);
+    }
+}
+
 void short_targets(Builder& build) {
   const auto both = [&](Task task, const Case& shape) {
     build.beside(kShort, on(shipped("causal"), task, shape, at::kBFloat16),
@@ -203,14 +221,25 @@ std::string mark_text(Comparison comparison, double mark) {
 }
 
 std::vector<TargetRow> target_rows() {
-  return {{kPlain},  {kCausal}, {kTraining}, {kOneHead}, {kPrior}, {kPrograms},
-          {kWindow}, {kDual},   {kDecoding}, {kSparse},  {kShort}, {kFlex, "bench/peers.py --targets"}};
+  return {{kPlain},
+          {kCausal},
+          {kTraining},
+          {kOneHead},
+          {kPrior},
+          {kPrograms},
+          {kWindow},
+          {kDual},
+          {kDecoding},
+          {kSparse},
+          {kTuner},
+          {kShort},
+          {kFlex, "bench/peers.py --targets"}};
 }
 
 std::vector<Target> targets(std::string_view only) {
   Builder build;
   for (const auto part : {forward_targets, training_targets, prior_targets, program_targets, window_targets,
-                          dual_targets, decoding_targets, sparse_targets, short_targets})
+                          dual_targets, decoding_targets, sparse_targets, tuner_targets, short_targets})
     part(build);
   std::vector<Target> all = build.take();
   std::erase_if(all, [&](const Target& target) {

@@ -12,6 +12,7 @@ namespace saccade::bench {
 enum class Comparison {
   speedup,        // time of the other / time of ours, at least
   cost,           // time of ours / time of the other, at most
+  choice,         // time of ours / the lesser time of several others, at most
   memory,         // peak memory of the other / of ours, at least
   held,           // bytes of keys and values, ours / the other's, at most
   time_growth,    // exponent of n in our time, at most
@@ -34,7 +35,7 @@ struct Target {
   std::string name;  // unique
   Comparison comparison;
   double mark;
-  std::vector<Entry> entries;  // ours, then the other; for growth, ours at rising lengths
+  std::vector<Entry> entries;  // ours, then the other or others; for growth, ours at rising lengths
 };
 
 // The aims in order. Each has targets, except those that another program measures.

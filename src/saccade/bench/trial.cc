@@ -18,6 +18,7 @@ struct Measured {
   Entry entry;
   Measurement measurement;
   int64_t held_bytes = 0;
+  double operations = 0;  // useful ones
 };
 
 // Distinct entries of one task and shape.
@@ -55,6 +56,7 @@ void measure_group(const Group& entries, const RoundOptions& rounds, std::vector
     try {
       Contestant contestant = make_contestant(entry.contestant, scene_of(entry.setup));
       measured.held_bytes = contestant.held_bytes;
+      measured.operations = useful_operations(*scene_of(entry.setup));
       for (size_t index = 0; index < places.size() && entry.contestant != "saccade"; ++index)
         if (results[places[index]].entry == Entry{"saccade", entry.setup})
           contestant.equal_to = static_cast<int>(index);
@@ -95,14 +97,30 @@ Outcome judge(const Target& target, const std::vector<Measured>& results) {
   }
   const Measurement &ours = found[0]->measurement, &other = found[1]->measurement;
   const auto fixed = [&](double value) { outcome.value = {value, value, value}; };
+  // Our rate, and what it would be if we took `mark` times as long as the other.
+  const auto rates = [&](double mark) {
+    outcome.gigaflops = found[0]->operations / median(ours.seconds) * 1e-9;
+    outcome.needed_gigaflops = found[0]->operations / (mark * median(other.seconds)) * 1e-9;
+  };
   switch (target.comparison) {
     case Comparison::speedup:
       outcome.value = summarise(ratios(other, ours));
       outcome.error = other.error;
+      rates(1 / target.mark);
       break;
     case Comparison::cost:
       outcome.value = summarise(ratios(ours, other));
+      rates(target.mark);
       break;
+    case Comparison::choice: {
+      std::vector<double> worst = ratios(ours, other);
+      for (size_t rival = 2; rival < found.size(); ++rival) {
+        const std::vector<double> more = ratios(ours, found[rival]->measurement);
+        std::ranges::transform(worst, more, worst.begin(), [](double a, double b) { return std::max(a, b); });
+      }
+      outcome.value = summarise(worst);
+      break;
+    }
     case Comparison::memory:
       fixed(static_cast<double>(other.bytes) / static_cast<double>(ours.bytes));
       break;
@@ -139,7 +157,7 @@ std::vector<Outcome> try_targets(const std::vector<Target>& targets, const Round
 
 std::vector<Outcome> try_in_processes(const std::vector<Target>& targets, int64_t processes,
                                       const std::vector<std::string>& arguments) {
-  std::vector<std::vector<double>> values(targets.size());
+  std::vector<std::vector<double>> values(targets.size()), rates(targets.size()), needed(targets.size());
   std::vector<Outcome> outcomes;
   for (const Target& target : targets) outcomes.push_back({.target = target});
   for (int64_t process = 0; process < processes; ++process) {
@@ -151,13 +169,19 @@ std::vector<Outcome> try_in_processes(const std::vector<Target>& targets, int64_
       Outcome& outcome = outcomes[index];
       if (!list[index]["failure"].is_null()) outcome.failure = list[index]["failure"].get<std::string>();
       values[index].push_back(number_or_nan(list[index]["value"]));
+      rates[index].push_back(number_or_nan(list[index]["gigaflops"]));
+      needed[index].push_back(number_or_nan(list[index]["needed_gigaflops"]));
       // A difference that is no number is the worst of all.
       if (!list[index]["error"].is_null())
         outcome.error = std::max(outcome.error, list[index]["error"].get<double>());
     }
   }
-  for (size_t index = 0; index < targets.size(); ++index)
-    if (outcomes[index].failure.empty()) outcomes[index].value = summarise(values[index]);
+  for (size_t index = 0; index < targets.size(); ++index) {
+    if (!outcomes[index].failure.empty()) continue;
+    outcomes[index].value = summarise(values[index]);
+    outcomes[index].gigaflops = median(rates[index]);
+    outcomes[index].needed_gigaflops = median(needed[index]);
+  }
   return outcomes;
 }
 
@@ -173,6 +197,8 @@ Json to_json(const std::vector<Outcome>& outcomes) {
          {"mark", outcome.target.mark},
          {"demand", mark_text(outcome.target.comparison, outcome.target.mark)},
          {"met", outcome.met()},
+         {"gigaflops", outcome.gigaflops},
+         {"needed_gigaflops", outcome.needed_gigaflops},
          {"error", outcome.error < 0 ? Json() : Json(std::isfinite(outcome.error) ? outcome.error : 1e30)},
          {"failure", outcome.failure.empty() ? Json() : Json(outcome.failure)}});
   return {{"targets", list}};

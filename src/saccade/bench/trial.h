@@ -16,8 +16,10 @@ inline constexpr double kLargestError = 5e-3;
 
 struct Outcome {
   Target target;
-  Summary value;        // of the processes; of one process, the spread of its rounds
-  double error = -1;    // the largest difference from the rival's results; -1: it computes something else
+  Summary value;      // of the processes; of one process, the spread of its rounds
+  double error = -1;  // the largest difference from the rival's results; -1: it computes something else
+  // Of useful work, where the target is about our time: what ours reached, and what would reach the mark.
+  double gigaflops = 0, needed_gigaflops = 0;
   std::string failure;  // why there is no value
   bool agrees() const { return error <= kLargestError; }
   bool met() const {

@@ -13,7 +13,7 @@
 namespace saccade {
 namespace {
 
-struct Options {
+struct BenchRequest {
   FormulaOptions formula;
   bench::ComparisonOptions comparison;
   bool forward = false, train = false, decode = false;
@@ -35,7 +35,7 @@ std::function<void(int64_t, int64_t)> shown_by(std::optional<Progress>& bar) {
   };
 }
 
-ExitCode compare(const Options& options) {
+ExitCode compare(const BenchRequest& options) {
   bench::ComparisonOptions comparison = options.comparison;
   std::vector<std::string> files = options.formula.files;
   if (files.empty()) files = {"causal", "prior"};
@@ -59,7 +59,7 @@ ExitCode compare(const Options& options) {
   return ExitCode::success;
 }
 
-ExitCode try_targets(const Options& options) {
+ExitCode try_targets(const BenchRequest& options) {
   require(options.formula.files.empty(), "bench: --targets has its own formulas; choose with --only");
   const std::vector<bench::Target> targets = bench::targets(options.only);
   require(!targets.empty(), "bench: no target's name contains '{}'", options.only);
@@ -76,15 +76,19 @@ ExitCode try_targets(const Options& options) {
     if (!options.only.empty()) arguments.insert(arguments.end(), {"--only", options.only});
     outcomes = bench::try_in_processes(targets, options.processes, arguments);
   }
-  if (options.json)
-    print("{}\n", dump(to_json(outcomes), 2));
-  else
-    write_output(targets_text({at::get_num_threads(), bench::measure_peak()}, outcomes));
+  const bench::Circumstances circumstances{at::get_num_threads(), bench::measure_peak()};
+  if (options.json) {
+    Json json = to_json(outcomes);
+    json["peak_gigaflops"] = circumstances.peak.arithmetic;
+    print("{}\n", dump(json, 2));
+  } else {
+    write_output(targets_text(circumstances, outcomes));
+  }
   const bool all = std::ranges::all_of(outcomes, [](const bench::Outcome& outcome) { return outcome.met(); });
   return all ? ExitCode::success : ExitCode::check_failed;
 }
 
-ExitCode run(const Options& options) {
+ExitCode run(const BenchRequest& options) {
   if (options.threads > 0) at::set_num_threads(options.threads);
   return options.targets ? try_targets(options) : compare(options);
 }
@@ -98,7 +102,7 @@ void count_option(CLI::App& app, const std::string& names, Number& value, int64_
 }  // namespace
 
 Work declare_bench(CLI::App& app) {
-  const auto options = std::make_shared<Options>();
+  const auto options = std::make_shared<BenchRequest>();
   bench::ComparisonOptions& comparison = options->comparison;
   options->formula.declare(app, true);
   app.add_option("-n,--length,--lengths", comparison.lengths, "Numbers of tokens to measure at")

@@ -8,6 +8,7 @@
 #include <limits>
 
 #include "saccade/base/random.h"
+#include "saccade/kernels/arithmetic_peak.h"
 #include "saccade/kernels/packing.h"
 #include "saccade/kernels/storage.h"
 
@@ -343,6 +344,12 @@ TYPED_TEST(Strips, DotAndAdd) {
       ASSERT_EQ(this->code_.dot(a.data(), b.data(), width), dot);
     }
   }
+}
+
+TEST(ArithmeticPeak, IsThatOfAMachine) {
+  const double peak = arithmetic_peak();
+  EXPECT_GT(peak, 1e8);
+  EXPECT_LT(peak, 1e15);
 }
 
 }  // namespace
