@@ -1,7 +1,7 @@
 # One folder of src/saccade is one rung of the ladder: a static library, its tests, and perhaps a program.
 #
 #   saccade_rung(<folder> LINKS <rung or target>... [SOURCES <extra file>...] [PCH <header>] [MAIN <program>]
-#                [APART <file>...|TESTS|ALL] [COLD])
+#                [APART <file>...|ALL] [COLD])
 #
 # makes from src/saccade/<folder>:
 #   saccade_<folder>   the library, of all *.cc that are not named below
@@ -40,8 +40,6 @@ function(saccade_rung folder)
 
   if(rung_APART STREQUAL "ALL")
     set(rung_APART ${sources} ${tests})
-  elseif(rung_APART STREQUAL "TESTS")
-    set(rung_APART ${tests})
   else()
     list(TRANSFORM rung_APART PREPEND "${directory}/")
   endif()
@@ -76,6 +74,7 @@ function(saccade_rung folder)
     target_link_libraries(${folder}_test PRIVATE GTest::gmock GTest::gtest_main)
     # One process for all: starting LibTorch anew for each of some thousand tests took minutes.
     add_test(NAME ${folder}_test COMMAND ${folder}_test --gtest_brief=1)
+    set_tests_properties(${folder}_test PROPERTIES ENVIRONMENT "OMP_WAIT_POLICY=passive")  # others run beside it
   endif()
   if(EXISTS "${directory}/fuzz.cc")
     saccade_fuzzer(${folder} "${directory}/fuzz.cc")

@@ -1,6 +1,7 @@
 """Holds every #include to the ladder: a rung uses only what its saccade_rung line in CMakeLists.txt links.
 
-All rungs share one include directory, so the compiler alone would let a low rung include a high one.
+All rungs share one include directory, so the compiler alone would let a low rung include a high one. They also share one
+namespace, and a linker that meets two types of one name takes the functions of either for both.
 """
 
 import pathlib
@@ -43,6 +44,17 @@ def read_rungs(cmake):
     return rungs
 
 
+def find_namesakes(root):
+    """One line for each type of a header that another header gives the same name in the same namespace."""
+    places = {}
+    for path in sorted((root / "src/saccade").rglob("*.h")):
+        text = path.read_text()
+        namespace = re.search(r"^namespace ([\w:]+) \{", text, re.MULTILINE)
+        for name in re.findall(r"^(?:struct|class|enum class) (\w+)(?: final)?(?: : [\w:<>, ]+)? \{", text, re.MULTILINE):
+            places.setdefault((namespace and namespace.group(1), name), []).append(str(path.relative_to(root)))
+    return [f"{name}: {', '.join(files)}" for (_, name), files in places.items() if len(files) > 1]
+
+
 def find_violations(root):
     """One line for each #include that its rung may not make."""
     rungs = read_rungs((root / "CMakeLists.txt").read_text())
@@ -79,6 +91,9 @@ def judge(header, folder, rungs):
 class Project(unittest.TestCase):
     def test_every_include_keeps_to_the_ladder(self):
         self.assertEqual(find_violations(ROOT), [])
+
+    def test_every_type_has_a_name_of_its_own(self):
+        self.assertEqual(find_namesakes(ROOT), [])
 
     def test_low_rungs_stand_without_torch(self):
         rungs = read_rungs((ROOT / "CMakeLists.txt").read_text())
@@ -127,6 +142,16 @@ class Checker(unittest.TestCase):
 
     def test_relative_paths_are_refused(self):
         self.assertEqual(len(self.violations({"base/a.h": '#include "../formula/a.h"\n'})), 1)
+
+    def test_types_of_one_name_are_found(self):
+        one, other = "namespace saccade {\nstruct One {\n", "namespace saccade {\nclass One final : public Base<int> {\n"
+        with tempfile.TemporaryDirectory() as directory:
+            root = pathlib.Path(directory)
+            for name, text in {"base/a.h": one, "text/b.h": other, "bench/c.h": one.replace("saccade {", "saccade::bench {")}.items():
+                path = root / "src/saccade" / name
+                path.parent.mkdir(parents=True)
+                path.write_text(text)
+            self.assertEqual(find_namesakes(root), ["One: src/saccade/base/a.h, src/saccade/text/b.h"])
 
     def test_a_folder_without_a_rung_is_found(self):
         self.assertEqual(len(self.violations({"stray/a.cc": ""})), 1)

@@ -6,7 +6,7 @@
 
 #include "saccade/attention/testing.h"
 
-namespace saccade {
+namespace saccade::attention_test {
 namespace {
 
 using test::error_of;
@@ -420,4 +420,4 @@ TEST(AttentionCall, TakesPositionsForAllHeadsAlike) {
 }
 
 }  // namespace
-}  // namespace saccade
+}  // namespace saccade::attention_test

@@ -6,7 +6,7 @@
 
 #include "saccade/attention/testing.h"
 
-namespace saccade {
+namespace saccade::cache_test {
 namespace {
 
 using test::error_of;
@@ -312,4 +312,4 @@ TEST(KvCache, RefusesToEvictWhatDoesNotFit) {
 }
 
 }  // namespace
-}  // namespace saccade
+}  // namespace saccade::cache_test

@@ -4,7 +4,7 @@
 #include "saccade/attention/attention.h"
 #include "saccade/attention/testing.h"
 
-namespace saccade {
+namespace saccade::decoding_test {
 namespace {
 
 using test::close;
@@ -477,4 +477,4 @@ TEST(Decoding, WorksInShortDtypes) {
 }
 
 }  // namespace
-}  // namespace saccade
+}  // namespace saccade::decoding_test

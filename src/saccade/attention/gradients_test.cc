@@ -7,7 +7,7 @@
 #include "saccade/attention/attention.h"
 #include "saccade/attention/testing.h"
 
-namespace saccade {
+namespace saccade::gradients_test {
 namespace {
 
 using test::Seeded;
@@ -168,4 +168,4 @@ TEST(Gradients, OfSecondOrderExistThroughAWholeFormula) {
 }
 
 }  // namespace
-}  // namespace saccade
+}  // namespace saccade::gradients_test

@@ -10,7 +10,7 @@
 
 #include "saccade/attention/multihead.h"
 
-namespace saccade {
+namespace saccade::multihead_parity_test {
 namespace {
 
 using torch::Tensor;
@@ -409,4 +409,4 @@ TEST(MultiheadParity, TakesKeysAndValuesOfTwoWidths) {
 }
 
 }  // namespace
-}  // namespace saccade
+}  // namespace saccade::multihead_parity_test

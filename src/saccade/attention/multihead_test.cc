@@ -16,7 +16,7 @@
 #include "saccade/base/error.h"
 #include "saccade/formula/mechanisms.h"
 
-namespace saccade {
+namespace saccade::multihead_test {
 namespace {
 
 using torch::Tensor;
@@ -464,4 +464,4 @@ TEST_F(Multihead, RefusesArgumentsThatDoNotFit) {
 }
 
 }  // namespace
-}  // namespace saccade
+}  // namespace saccade::multihead_test

@@ -8,7 +8,7 @@
 #include "saccade/attention/skip_count.h"
 #include "saccade/attention/testing.h"
 
-namespace saccade {
+namespace saccade::path_test {
 namespace {
 
 using test::error_of;
@@ -133,4 +133,4 @@ TEST(SkipCount, CountsWhatIsLeftOut) {
 }
 
 }  // namespace
-}  // namespace saccade
+}  // namespace saccade::path_test

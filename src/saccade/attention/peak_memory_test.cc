@@ -6,7 +6,7 @@
 
 #include "saccade/base/error.h"
 
-namespace saccade {
+namespace saccade::peak_memory_test {
 namespace {
 
 using at::Tensor;
@@ -46,4 +46,4 @@ TEST(PeakMemory, AFailureEndsTheCount) {
 }
 
 }  // namespace
-}  // namespace saccade
+}  // namespace saccade::peak_memory_test

@@ -13,7 +13,7 @@
 #include "saccade/attention/testing.h"
 #include "saccade/base/text.h"
 
-namespace saccade {
+namespace saccade::performer_cost_test {
 namespace {
 
 using test::kInfinity;
@@ -168,4 +168,4 @@ TEST(PerformerCost, DISABLED_PrintsDecodingTimes) {
 }
 
 }  // namespace
-}  // namespace saccade
+}  // namespace saccade::performer_cost_test

@@ -8,7 +8,7 @@
 
 #include "saccade/attention/testing.h"
 
-namespace saccade {
+namespace saccade::performer_test {
 namespace {
 
 using test::close;
@@ -366,4 +366,4 @@ TEST(Performer, RefusesWhatItCannotDo) {
 }
 
 }  // namespace
-}  // namespace saccade
+}  // namespace saccade::performer_test

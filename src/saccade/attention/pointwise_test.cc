@@ -10,7 +10,7 @@
 #include "saccade/attention/testing.h"
 #include "saccade/formula/derivative.h"
 
-namespace saccade {
+namespace saccade::pointwise_test {
 namespace {
 
 using test::close;
@@ -304,4 +304,4 @@ TEST(Pointwise, SecondDerivativeIsFiniteWhereTheFirstIsFixed) {
 }
 
 }  // namespace
-}  // namespace saccade
+}  // namespace saccade::pointwise_test

@@ -7,7 +7,7 @@
 
 #include "saccade/attention/testing.h"
 
-namespace saccade {
+namespace saccade::random_features_test {
 namespace {
 
 using test::close;
@@ -326,4 +326,4 @@ TEST(RandomFeatures, RefuseASecondDerivative) {
 }
 
 }  // namespace
-}  // namespace saccade
+}  // namespace saccade::random_features_test

@@ -6,7 +6,7 @@
 #include "saccade/attention/attention.h"
 #include "saccade/attention/testing.h"
 
-namespace saccade {
+namespace saccade::reference_edge_test {
 namespace {
 
 using test::close;
@@ -260,4 +260,4 @@ TEST(ZeroSizes, GiveEmptyOrZeroResults) {
 }
 
 }  // namespace
-}  // namespace saccade
+}  // namespace saccade::reference_edge_test

@@ -8,7 +8,7 @@
 #include "saccade/formula/formula.h"
 #include "saccade/formula/mechanisms.h"
 
-namespace saccade {
+namespace saccade::reference_mechanisms_test {
 namespace {
 
 using test::close;
@@ -249,4 +249,4 @@ TEST(Mechanisms, AreEvaluatedAsByTheScalarEvaluator) {
 }
 
 }  // namespace
-}  // namespace saccade
+}  // namespace saccade::reference_mechanisms_test

@@ -8,7 +8,7 @@
 #include "saccade/attention/attention.h"
 #include "saccade/attention/testing.h"
 
-namespace saccade {
+namespace saccade::reference_test {
 namespace {
 
 using test::close;
@@ -402,4 +402,4 @@ TEST(Reference, DropoutKeepsTheMeanAndZeroesTheRest) {
 }
 
 }  // namespace
-}  // namespace saccade
+}  // namespace saccade::reference_test

@@ -4,7 +4,7 @@
 
 #include "saccade/attention/testing.h"
 
-namespace saccade {
+namespace saccade::rotary_test {
 namespace {
 
 using test::close;
@@ -145,4 +145,4 @@ TEST(Rotary, RefusesAnOddNumberAndTooManyNumbers) {
 }
 
 }  // namespace
-}  // namespace saccade
+}  // namespace saccade::rotary_test

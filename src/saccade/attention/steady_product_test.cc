@@ -5,7 +5,7 @@
 #include <torch/csrc/autograd/autograd.h>
 #include <torch/types.h>
 
-namespace saccade {
+namespace saccade::steady_product_test {
 namespace {
 
 using at::Tensor;
@@ -67,4 +67,4 @@ TEST(SteadyProduct, HasSecondDerivatives) {
 }
 
 }  // namespace
-}  // namespace saccade
+}  // namespace saccade::steady_product_test

@@ -5,7 +5,7 @@
 #include "saccade/attention/attention.h"
 #include "saccade/attention/testing.h"
 
-namespace saccade {
+namespace saccade::tables_test {
 namespace {
 
 using test::close;
@@ -291,4 +291,4 @@ TEST(Table, RefusesIntegersThatAFloatCannotTellApart) {
 }
 
 }  // namespace
-}  // namespace saccade
+}  // namespace saccade::tables_test

@@ -8,7 +8,7 @@
 #include "saccade/attention/fused.h"
 #include "saccade/base/file.h"
 
-namespace saccade {
+namespace saccade::tuner_test {
 namespace {
 
 using ::testing::HasSubstr;
@@ -117,4 +117,4 @@ TEST_F(TunerTest, BothWaysGiveTheSame) {
 }
 
 }  // namespace
-}  // namespace saccade
+}  // namespace saccade::tuner_test

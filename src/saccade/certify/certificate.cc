@@ -49,7 +49,7 @@ Json json_of(const Tally& tally) {
 }
 
 Json json_of(const TokenFidelity& tokens) {
-  const Spread kl = spread_of(tokens.kl);
+  const TokenSpread kl = spread_of(tokens.kl);
   return {{"windows", tokens.windows},
           {"compared", tokens.tokens()},
           {"same_top1", tokens.agreement()},

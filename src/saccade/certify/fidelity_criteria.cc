@@ -145,7 +145,7 @@ class Judge {
   }
 
   void distributions(const TokenFidelity& tokens) {
-    const Spread kl = spread_of(tokens.kl);
+    const TokenSpread kl = spread_of(tokens.kl);
     at_most({.name = "next_token_kl",
              .title = "KL to the baseline",
              .measured = fmt::format("mean over {} of KL(baseline || candidate) of the distributions over "

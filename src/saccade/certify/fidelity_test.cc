@@ -55,10 +55,10 @@ const Criterion& find(const std::vector<Criterion>& criteria, std::string_view n
   return *std::ranges::find(criteria, name, &Criterion::name);
 }
 
-TEST(Spread, IsThatOfTheSortedNumbers) {
+TEST(TokenSpread, IsThatOfTheSortedNumbers) {
   std::vector<double> numbers;
   for (int number = 200; number > 0; --number) numbers.push_back(number);
-  const Spread spread = spread_of(numbers);
+  const TokenSpread spread = spread_of(numbers);
   EXPECT_EQ(spread.mean, 100.5);
   EXPECT_EQ(spread.median, 100);
   EXPECT_EQ(spread.p99, 198);

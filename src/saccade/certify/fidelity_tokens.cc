@@ -95,7 +95,7 @@ void compare(Transformer& baseline, Transformer& candidate, std::span<const Sequ
 
 }  // namespace
 
-Spread spread_of(std::vector<double> values) {
+TokenSpread spread_of(std::vector<double> values) {
   constexpr double kNone = std::numeric_limits<double>::quiet_NaN();
   if (values.empty() || !std::ranges::all_of(values, [](double value) { return std::isfinite(value); }))
     return {kNone, kNone, kNone, kNone};

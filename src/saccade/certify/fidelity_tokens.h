@@ -9,11 +9,11 @@ namespace saccade {
 
 // The usual figures of a list of numbers. All are NaN if one of the numbers is not finite: a mean that leaves
 // out what went wrong would hide it.
-struct Spread {
+struct TokenSpread {
   double mean = 0, median = 0, p99 = 0, largest = 0;
 };
 // The p-th quantile is the smallest number that at least a share p of them does not exceed.
-Spread spread_of(std::vector<double> values);
+TokenSpread spread_of(std::vector<double> values);
 
 struct TokenFidelity {
   int64_t windows = 0;

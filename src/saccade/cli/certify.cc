@@ -21,10 +21,9 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr size_t kLargestFile = size_t{1} << 40;
 constexpr const char* kMemoryLengths = "1024,2048,4096";
 
-struct Options {
+struct CertifyRequest {
   std::string model, candidate, out;
   std::vector<std::string> data, tasks;
   AttentionOption attention;
@@ -65,7 +64,7 @@ std::string for_shell(const std::string& word) {
   return result + "'";
 }
 
-std::string command_of(const Options& options) {
+std::string command_of(const CertifyRequest& options) {
   const FidelityOptions& fidelity = options.fidelity;
   const FidelityThresholds &given = options.thresholds, standard;
   const FidelityOptions usual;
@@ -102,7 +101,7 @@ std::string command_of(const Options& options) {
   return join(words, " ");
 }
 
-std::vector<DataText> read_texts(const Options& options) {
+std::vector<DataText> read_texts(const CertifyRequest& options) {
   require(!options.data.empty(), "certify: no text to read; name one with --data");
   std::vector<DataText> texts;
   for (const std::string& name : options.data) {
@@ -112,7 +111,7 @@ std::vector<DataText> read_texts(const Options& options) {
   return texts;
 }
 
-TextModel load_candidate(const Options& options, const TextModel& baseline) {
+TextModel load_candidate(const CertifyRequest& options, const TextModel& baseline) {
   TextModel candidate =
       options.candidate.empty()
           ? TextModel{baseline.name, Transformer(baseline.model->twin()), baseline.tokenizer}
@@ -123,7 +122,7 @@ TextModel load_candidate(const Options& options, const TextModel& baseline) {
   return candidate;
 }
 
-Certificate certify(Options options) {
+Certificate certify(CertifyRequest options) {
   // What is wrong with the small arguments is found before a large model is loaded.
   require(!options.candidate.empty() || options.attention.given(),
           "certify: nothing to compare {} with; name a candidate, or a formula with --attention",
@@ -169,7 +168,7 @@ Certificate certify(Options options) {
   return certificate;
 }
 
-ExitCode run(const Options& options) {
+ExitCode run(const CertifyRequest& options) {
   // Freed memory is not kept, as other commands do: it would count as held where memory is measured.
   if (options.threads > 0) at::set_num_threads(options.threads);
   const Certificate certificate = certify(options);
@@ -193,7 +192,7 @@ ExitCode run(const Options& options) {
   return passed(certificate.criteria) ? ExitCode::success : ExitCode::check_failed;
 }
 
-void declare_thresholds(CLI::App& app, Options& options) {
+void declare_thresholds(CLI::App& app, CertifyRequest& options) {
   FidelityThresholds& thresholds = options.thresholds;
   const auto share = [&](const char* name, double& value, const char* what) {
     app.add_option(name, value, what)->check(CLI::Range(-1.0, 2.0))->capture_default_str();
@@ -217,7 +216,7 @@ void declare_thresholds(CLI::App& app, Options& options) {
 }  // namespace
 
 Work declare_certify(CLI::App& app) {
-  const auto options = std::make_shared<Options>();
+  const auto options = std::make_shared<CertifyRequest>();
   FidelityOptions& fidelity = options->fidelity;
   app.add_option("model", options->model,
                  "The baseline: a model's directory, GGUF file or name, or the folder of a run")

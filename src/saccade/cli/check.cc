@@ -13,7 +13,7 @@
 namespace saccade {
 namespace {
 
-struct Options {
+struct CheckRequest {
   FormulaOptions formula;
   bool all = false;
   std::vector<std::string> only;
@@ -29,7 +29,7 @@ std::string_view word(Outcome outcome) {
 }
 
 // What to type to see this failure again.
-std::string rerun_command(const Options& options, const std::string& file, const CheckResult& result) {
+std::string rerun_command(const CheckRequest& options, const std::string& file, const CheckResult& result) {
   std::string command = fmt::format("saccade check {} --only {}", file, result.name);
   if (result.failing) command += " --case " + to_string(*result.failing);
   for (const std::string& pair : options.formula.set) command += " --set " + pair;
@@ -37,7 +37,7 @@ std::string rerun_command(const Options& options, const std::string& file, const
   return command;
 }
 
-void show(const Options& options, const std::string& file, const CheckResult& result) {
+void show(const CheckRequest& options, const std::string& file, const CheckResult& result) {
   switch (result.outcome) {
     case Outcome::passed:
       print("  {:<7}{:<28} {} ({})\n", word(result.outcome), result.name, result.promise,
@@ -55,7 +55,7 @@ void show(const Options& options, const std::string& file, const CheckResult& re
   }
 }
 
-Json to_json(const Options& options, const std::string& file, const CheckResult& result) {
+Json to_json(const CheckRequest& options, const std::string& file, const CheckResult& result) {
   Json json{{"check", result.name},
             {"outcome", word(result.outcome)},
             {"promise", result.promise},
@@ -66,7 +66,7 @@ Json to_json(const Options& options, const std::string& file, const CheckResult&
   return json;
 }
 
-bool check_one(const Options& options, const std::string& file, Json& report) {
+bool check_one(const CheckRequest& options, const std::string& file, Json& report) {
   const Formula formula = options.formula.load(file);
   for (const std::string& warning : formula.plan().warnings) log::warn("{}: {}", file, warning);
   const bool talk = !options.json && !options.brief;
@@ -97,7 +97,7 @@ bool check_one(const Options& options, const std::string& file, Json& report) {
   return passed(results);
 }
 
-ExitCode run(const Options& options) {
+ExitCode run(const CheckRequest& options) {
   if (options.list) {
     Table table({"check", "what it promises"});
     Json list = Json::array();
@@ -131,7 +131,7 @@ ExitCode run(const Options& options) {
 }  // namespace
 
 Work declare_check(CLI::App& app) {
-  const auto options = std::make_shared<Options>();
+  const auto options = std::make_shared<CheckRequest>();
   options->formula.declare(app, true);
   app.add_flag("--all", options->all, "Check every shipped mechanism");
   app.add_option("--only", options->only, "Run these checks only")->type_name("CHECK");

@@ -24,7 +24,7 @@ using Work = std::function<ExitCode()>;
 /// One command. To add one: write a file with its `declare`, and add its row in commands.cc.
 ///
 ///     Work declare_info(CLI::App& app) {
-///       auto options = std::make_shared<Options>();
+///       auto options = std::make_shared<InfoRequest>();
 ///       app.add_flag("--json", options->json, "Print JSON");
 ///       return [options] { return info(*options); };
 ///     }
@@ -34,6 +34,9 @@ struct Command {
   std::string_view example;        ///< A command line that works, shown first in the command's help.
   Work (*declare)(CLI::App& app);  ///< Adds the options to `app`, which outlives the work.
 };
+
+/// Bytes of a file that a command reads as a whole; more is a mistake.
+inline constexpr size_t kLargestFile = size_t{1} << 40;
 
 /// All commands, in the order in which the help lists them.
 std::span<const Command> commands();

@@ -18,7 +18,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-struct Options {
+struct CompareRequest {
   std::string recipe, out;
   std::vector<std::string> overrides, attention, sweeps;
   std::vector<double> lengths = {1, 2, 4};
@@ -41,7 +41,7 @@ Sweep parse_sweep(const std::string& text) {
   return sweep;
 }
 
-ExitCode run(const Options& options) {
+ExitCode run(const CompareRequest& options) {
   if (options.threads > 0) at::set_num_threads(options.threads);
   const Recipe recipe = load_recipe(options.recipe, options.overrides);
   if (recipe.train.dtype == "bfloat16") prepare_bfloat16();
@@ -114,7 +114,7 @@ ExitCode run(const Options& options) {
 }  // namespace
 
 Work declare_compare(CLI::App& app) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<CompareRequest>();
   app.add_option("recipe", options->recipe, "A .toml file")->type_name("RECIPE")->required();
   app.add_option("overrides", options->overrides, "Keys of the recipe with other values: train.steps=500");
   app.add_option("--attention", options->attention,

@@ -12,7 +12,7 @@
 namespace saccade {
 namespace {
 
-struct Options {
+struct ConvertRequest {
   std::string model, directory;
   int64_t shard_megabytes = 5000;
   bool verify = false, force = false, json = false;
@@ -27,7 +27,7 @@ double difference(Transformer& a, Transformer& b) {
   return (a->forward({.ids = ids}) - b->forward({.ids = ids})).abs().max().item<double>();
 }
 
-ExitCode run(const Options& options) {
+ExitCode run(const ConvertRequest& options) {
   namespace fs = std::filesystem;
   const fs::path from = find_model(options.model), to = options.directory;
   require(to.extension() != ".gguf",
@@ -78,7 +78,7 @@ ExitCode run(const Options& options) {
 }  // namespace
 
 Work declare_convert(CLI::App& app) {
-  const auto options = std::make_shared<Options>();
+  const auto options = std::make_shared<ConvertRequest>();
   app.add_option("model", options->model, "A model's directory, GGUF file or name, or the folder of a run")
       ->required()
       ->type_name("MODEL");

@@ -59,7 +59,7 @@ keep = 1
 tokens = 0
 )";
 
-struct Options {
+struct DemoRequest {
   std::string out = "runs/demo";
   bool quick = false, json = false;
 };
@@ -72,7 +72,7 @@ struct Finding {
 
 class Demo {
  public:
-  explicit Demo(Options options) : options_(std::move(options)), out_(options_.out) {}
+  explicit Demo(DemoRequest options) : options_(std::move(options)), out_(options_.out) {}
 
   ExitCode run() {
     prepare_folder();
@@ -327,7 +327,7 @@ class Demo {
     print("\nOpen {} in a browser.\n", fs::absolute(out_ / "report.html").string());
   }
 
-  Options options_;
+  DemoRequest options_;
   fs::path out_;
   int number_ = 0;
   std::string best_, model_;  // the mechanism with the lowest loss, and its run
@@ -339,7 +339,7 @@ class Demo {
 }  // namespace
 
 Work declare_demo(CLI::App& app) {
-  const auto options = std::make_shared<Options>();
+  const auto options = std::make_shared<DemoRequest>();
   app.add_option("--out", options->out, "Where everything goes; what an earlier demo left there is replaced")
       ->type_name("DIR")
       ->capture_default_str();

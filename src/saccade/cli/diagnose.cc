@@ -29,10 +29,9 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr size_t kLargestFile = size_t{1} << 40;
 constexpr int64_t kTokens = 256;  // in a window, unless said otherwise
 
-struct Options {
+struct DiagnoseRequest {
   std::string model, data, out, capture;
   int64_t tokens = 0, batch_size = 4;
   AttentionOption attention;
@@ -79,7 +78,7 @@ customs house was seen on a ladder, with a file in his pocket, and the priest wa
 )";
 
 // What the model shall read. Without --data, a training's own validation text, or some sentences.
-Text text_to_look_at(const Options& options, const fs::path& run) {
+Text text_to_look_at(const DiagnoseRequest& options, const fs::path& run) {
   std::error_code none;
   if (options.data.empty() && fs::exists(run / "recipe.toml", none)) {
     const Recipe recipe = load_recipe(run / "recipe.toml");
@@ -134,7 +133,7 @@ History history_of(const Subject& subject) {
 }
 
 // The attention weights of the first window.
-AttentionCapture capture_of(const Options& options, const TextModel& model, const at::Tensor& ids) {
+AttentionCapture capture_of(const DiagnoseRequest& options, const TextModel& model, const at::Tensor& ids) {
   const int64_t layers = model.model->architecture().layers;
   CaptureOptions wanted;
   if (options.capture != "all") wanted.layers = parse_layers(options.capture, layers);
@@ -149,7 +148,7 @@ AttentionCapture capture_of(const Options& options, const TextModel& model, cons
   return file;
 }
 
-ExitCode run(const Options& options) {
+ExitCode run(const DiagnoseRequest& options) {
   keep_freed_memory();
   if (options.threads > 0) at::set_num_threads(options.threads);
   // What is wrong with the small arguments is found before a large model is loaded.
@@ -209,7 +208,7 @@ ExitCode run(const Options& options) {
 }  // namespace
 
 Work declare_diagnose(CLI::App& app) {
-  const auto options = std::make_shared<Options>();
+  const auto options = std::make_shared<DiagnoseRequest>();
   app.add_option(
          "model", options->model,
          "A model's directory, GGUF file or name; or the directory of a training run, of which the newest "

@@ -25,9 +25,7 @@
 namespace saccade {
 namespace {
 
-constexpr size_t kLargestFile = size_t{1} << 40;
-
-struct Options {
+struct DistillRequest {
   std::string model, data, out, scorers;
   AttentionOption attention;
   Imitation imitation;
@@ -77,7 +75,7 @@ void print_solution(const char* what, const Solution& solution) {
           range.divergence);
 }
 
-void print_result(const Options& options, const DistillResult& result) {
+void print_result(const DistillRequest& options, const DistillResult& result) {
   print_solution("tiles", result.solution);
   if (result.decoding) print_solution("decoding", *result.decoding);
   print("{:<12} {:.6f} on text that was learned from; the gap to held-out text is {:+.6f}\n", "learned",
@@ -151,7 +149,7 @@ void print_frontier(const Frontier& frontier, const std::vector<double>& goals) 
       parts.granularity, parts.mistakes, parts.approximation);
 }
 
-ExitCode run_frontier(const Options& options, const TextModel& text_model, const TokenIds& ids,
+ExitCode run_frontier(const DistillRequest& options, const TextModel& text_model, const TokenIds& ids,
                       DistillRun run, Display& display) {
   FrontierOptions frontier_options{.distill = options.distill};
   if (frontier_options.distill.goal.divergence == 0) frontier_options.distill.goal.divergence = 0.001;
@@ -190,7 +188,7 @@ std::string imitation_chart(const std::vector<ImitationEpoch>& epochs, const std
 }
 
 // The whole model, with what it has learned, its attention and its tokenizer.
-ExitCode run_imitation(const Options& options, TextModel& text_model, const TokenIds& ids) {
+ExitCode run_imitation(const DistillRequest& options, TextModel& text_model, const TokenIds& ids) {
   const int64_t tokens = options.context > 0 ? options.context : 128;
   const TextWindows windows = cut_windows(
       ids, std::vector<WindowCount>{
@@ -246,7 +244,7 @@ ExitCode run_imitation(const Options& options, TextModel& text_model, const Toke
   return ExitCode::success;
 }
 
-ExitCode run(Options options) {
+ExitCode run(DistillRequest options) {
   keep_freed_memory();
   if (options.threads > 0) at::set_num_threads(options.threads);
   Goal& goal = options.distill.goal;
@@ -304,7 +302,7 @@ ExitCode run(Options options) {
 }  // namespace
 
 Work declare_distill(CLI::App& app) {
-  const auto options = std::make_shared<Options>();
+  const auto options = std::make_shared<DistillRequest>();
   DistillOptions& distill = options->distill;
   app.add_option("model", options->model, "A model's directory, GGUF file or name, or the folder of a run")
       ->type_name("MODEL")

@@ -21,9 +21,7 @@
 namespace saccade {
 namespace {
 
-constexpr size_t kLargestFile = size_t{1} << 40;
-
-struct Options {
+struct EvalRequest {
   std::string model;
   std::vector<std::string> data;
   std::string labels;
@@ -48,7 +46,7 @@ struct File {
 };
 
 // A model, what it shall read, and how much of it at once.
-struct Subject {
+struct Examination {
   TextModel model;
   int64_t context = 0;
   std::vector<EncodedText> texts;
@@ -69,7 +67,7 @@ File read_data(const std::string& name) {
   return file;
 }
 
-void require_head(const Options& options, const Architecture& architecture) {
+void require_head(const EvalRequest& options, const Architecture& architecture) {
   const std::string& name = options.model;
   const bool next = architecture.head == HeadKind::language_model;
   const bool masked = architecture.head == HeadKind::masked_model;
@@ -86,7 +84,7 @@ void require_head(const Options& options, const Architecture& architecture) {
           asking ? asking : "");
 }
 
-Evaluation measure(const Options& options, const Subject& subject, const std::string& title) {
+Evaluation measure(const EvalRequest& options, const Examination& subject, const std::string& title) {
   const Tokenizer& tokenizer = subject.model.tokenizer;
   const Reader reader = reader_of(subject.model.model, options.batch_size);
   const int64_t context = subject.context;
@@ -122,7 +120,8 @@ Evaluation measure(const Options& options, const Subject& subject, const std::st
   return result;
 }
 
-void print_report(const Options& options, const Subject& subject, std::span<const Evaluation> evaluations) {
+void print_report(const EvalRequest& options, const Examination& subject,
+                  std::span<const Evaluation> evaluations) {
   const int64_t parameters = subject.model.model->parameter_count();
   if (options.json) {
     print("{}\n", dump(Json{{"model", options.model},
@@ -149,7 +148,7 @@ void print_report(const Options& options, const Subject& subject, std::span<cons
 }
 
 // The score of a translation that is there already.
-ExitCode score_file(const Options& options) {
+ExitCode score_file(const EvalRequest& options) {
   require(options.bleu.given(), "eval: --hypotheses needs references; name them with --bleu");
   require(options.model.empty(), "eval: --hypotheses has the translations; the model '{}' has nothing to do",
           options.model);
@@ -163,7 +162,7 @@ ExitCode score_file(const Options& options) {
   return ExitCode::success;
 }
 
-ExitCode translate_and_score(const Options& options) {
+ExitCode translate_and_score(const EvalRequest& options) {
   require(!options.input.empty(),
           "eval: --bleu needs what to translate; name it with --input, or give a "
           "translation with --hypotheses");
@@ -185,7 +184,7 @@ ExitCode translate_and_score(const Options& options) {
   return evaluate_translation(model, evaluation);
 }
 
-ExitCode run(const Options& options) {
+ExitCode run(const EvalRequest& options) {
   if (!options.hypotheses.empty()) return score_file(options);
   require(!options.model.empty() || !options.bleu.given(),
           "eval: --bleu needs translations; name them with --hypotheses, or give a model and --input");
@@ -210,7 +209,7 @@ ExitCode run(const Options& options) {
   std::optional<File> labels;
   if (!options.labels.empty()) labels = read_data(options.labels);
 
-  Subject subject{.model = load_text_model(options.model)};
+  Examination subject{.model = load_text_model(options.model)};
   Transformer& model = subject.model.model;
   const Architecture& architecture = model->architecture();
   require_head(options, architecture);
@@ -241,7 +240,7 @@ ExitCode run(const Options& options) {
 }  // namespace
 
 Work declare_eval(CLI::App& app) {
-  const auto options = std::make_shared<Options>();
+  const auto options = std::make_shared<EvalRequest>();
   app.add_option("model", options->model, "A model's directory, GGUF file or name, or the folder of a run")
       ->type_name("MODEL");
   app.add_option("--data", options->data, "Texts to predict; no window reaches from one into the next")

@@ -11,14 +11,14 @@
 namespace saccade {
 namespace {
 
-struct Options {
+struct ExplainRequest {
   FormulaOptions formula;
   ExplainOptions explain;
   Path path = Path::automatic;
   bool json = false;
 };
 
-ExitCode run(const Options& options) {
+ExitCode run(const ExplainRequest& options) {
   const Formula formula = options.formula.load(options.formula.files.front());
   const PathChoice path = choose_path(formula, options.path);
   if (options.json) {
@@ -35,7 +35,7 @@ ExitCode run(const Options& options) {
 }  // namespace
 
 Work declare_explain(CLI::App& app) {
-  const auto options = std::make_shared<Options>();
+  const auto options = std::make_shared<ExplainRequest>();
   options->formula.declare(app, false);
   app.add_option("-n,--length", options->explain.length, "Number of tokens for tiles and costs")
       ->check(CLI::Range(int64_t{1}, int64_t{65536}))

@@ -102,7 +102,7 @@ except Exception as error:
     sys.exit(f"the hub did not give {sys.argv[1]}: {error}")
 )";
 
-struct Options {
+struct FetchRequest {
   std::string name;
   bool again = false, json = false;
 };
@@ -128,14 +128,14 @@ ExitCode list(bool json) {
   return ExitCode::success;
 }
 
-void tell(const Options& options, const std::filesystem::path& place, bool fresh) {
+void tell(const FetchRequest& options, const std::filesystem::path& place, bool fresh) {
   if (options.json)
     print("{}\n", dump(Json{{"name", options.name}, {"path", place.string()}, {"fresh", fresh}}, 2));
   else
     print("{}{}\n", place.string(), fresh ? "" : "  (was there already)");
 }
 
-ExitCode run(const Options& options) {
+ExitCode run(const FetchRequest& options) {
   if (options.name.empty()) return list(options.json);
   std::vector<std::string> names;
   for (const Source& source : sources()) {
@@ -166,7 +166,7 @@ ExitCode run(const Options& options) {
 }  // namespace
 
 Work declare_fetch(CLI::App& app) {
-  const auto options = std::make_shared<Options>();
+  const auto options = std::make_shared<FetchRequest>();
   app.add_option("model", options->name, "The name of a model; without it, the known ones are listed")
       ->type_name("MODEL");
   app.add_flag("--again", options->again, "Fetch it even if it is there");

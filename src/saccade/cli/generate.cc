@@ -27,7 +27,7 @@
 namespace saccade {
 namespace {
 
-struct Options {
+struct GenerateRequest {
   std::string model, compare;
   std::vector<std::string> prompts;
   bool lines = false;
@@ -53,7 +53,7 @@ struct Told {
   std::string title() const { return fmt::format("{}, {}", model, attention); }
 };
 
-std::vector<std::string> read_prompts(const Options& options) {
+std::vector<std::string> read_prompts(const GenerateRequest& options) {
   if (!options.prompts.empty()) {
     require(!options.lines, "generate: --lines reads standard input; it cannot be given with --prompt");
     return options.prompts;
@@ -83,7 +83,7 @@ std::string describe_attention(const Transformer& model) {
   return join(names, ", ");
 }
 
-Told tell(TextModel& text_model, const Options& options, const std::vector<std::string>& prompts,
+Told tell(TextModel& text_model, const GenerateRequest& options, const std::vector<std::string>& prompts,
           const OnText& on_text = {}) {
   text_model.model->set_path(options.path);
   GenerationOptions generation = options.generation;
@@ -103,7 +103,7 @@ void show_speed(const Told& told) {
   log::info("{}", line);
 }
 
-Json to_json(const Told& told, const Options& options, const std::vector<std::string>& prompts) {
+Json to_json(const Told& told, const GenerateRequest& options, const std::vector<std::string>& prompts) {
   Json texts = Json::array();
   for (const Generated& each : told.generation.texts) {
     Json text{{"prompt", prompts[each.prompt]},
@@ -131,7 +131,7 @@ std::string readable(std::string_view text) {
   return is_terminal(Stream::out) ? harmless(text) : std::string(text);
 }
 
-ExitCode run_one(const Options& options, const std::vector<std::string>& prompts) {
+ExitCode run_one(const GenerateRequest& options, const std::vector<std::string>& prompts) {
   TextModel model = load_text_model(options.model);
   if (options.attention.given()) options.attention.apply(model.model, options.path);
   const bool streams = prompts.size() == 1 && !options.json && options.generation.n_best == 1;
@@ -178,7 +178,7 @@ std::string token_at(const Told& told, const Generated& text, size_t place) {
   return fmt::format("'{}'", printable(told.tokenizer.decode(std::span(&id, 1), false)));
 }
 
-ExitCode run_two(const Options& options, const std::vector<std::string>& prompts) {
+ExitCode run_two(const GenerateRequest& options, const std::vector<std::string>& prompts) {
   TextModel model = load_text_model(options.model);
   const Told one = tell(model, options, prompts);
   if (options.compare != options.model) model = load_text_model(options.compare);
@@ -212,7 +212,7 @@ ExitCode run_two(const Options& options, const std::vector<std::string>& prompts
   return ExitCode::success;
 }
 
-ExitCode run(const Options& options) {
+ExitCode run(const GenerateRequest& options) {
   const GenerationOptions& generation = options.generation;
   require(generation.beams == 1 || !options.chance,
           "generate: beam search leaves nothing to chance; --temperature, --top-k, --top-p and --min-p "
@@ -229,7 +229,7 @@ ExitCode run(const Options& options) {
   return options.compare.empty() ? run_one(options, prompts) : run_two(options, prompts);
 }
 
-void declare_choice(CLI::App& app, Options& options) {
+void declare_choice(CLI::App& app, GenerateRequest& options) {
   SamplingOptions& sampling = options.generation.sampling;
   const auto number = [&](const char* name, auto& value, double low, double high, const char* what) {
     return app.add_option(name, value, what)->check(CLI::Range(low, high))->capture_default_str();
@@ -253,7 +253,7 @@ void declare_choice(CLI::App& app, Options& options) {
 }  // namespace
 
 Work declare_generate(CLI::App& app) {
-  const auto options = std::make_shared<Options>();
+  const auto options = std::make_shared<GenerateRequest>();
   GenerationOptions& generation = options->generation;
   const auto count = [&](const char* name, int64_t& value, int64_t most, const char* what) {
     app.add_option(name, value, what)->check(CLI::Range(int64_t{1}, most))->capture_default_str();

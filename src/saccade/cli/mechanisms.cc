@@ -12,7 +12,7 @@
 namespace saccade {
 namespace {
 
-struct Options {
+struct MechanismsRequest {
   std::string name;
   bool json = false;
 };
@@ -24,7 +24,7 @@ Json json_of(const EmbeddedMechanism& mechanism, const Formula& formula) {
           {"text", mechanism.text}};
 }
 
-ExitCode run(const Options& options) {
+ExitCode run(const MechanismsRequest& options) {
   if (!options.name.empty()) {
     std::vector<std::string_view> names;
     for (const EmbeddedMechanism& mechanism : embedded_mechanisms()) {
@@ -66,7 +66,7 @@ ExitCode run(const Options& options) {
 }  // namespace
 
 Work declare_mechanisms(CLI::App& app) {
-  const auto options = std::make_shared<Options>();
+  const auto options = std::make_shared<MechanismsRequest>();
   app.add_option("name", options->name, "Print the text of this one")->type_name("FORMULA");
   app.add_flag("--json", options->json, "Print JSON");
   return [options] { return run(*options); };

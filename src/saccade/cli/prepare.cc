@@ -14,14 +14,14 @@
 namespace saccade {
 namespace {
 
-struct Options {
+struct PrepareRequest {
   PrepareOptions prepare;
   std::string format;
   bool json = false;
 };
 
 // What the first file's name says, unless the person has said it.
-bool is_jsonl(const Options& options) {
+bool is_jsonl(const PrepareRequest& options) {
   if (!options.format.empty()) return options.format == "jsonl";
   const std::string& first = options.prepare.train.front();
   return first.ends_with(".jsonl") || first.ends_with(".ndjson");
@@ -39,7 +39,7 @@ std::string line_of(std::string_view name, const PreparedPart& part) {
                      plural(part.files, "file"));
 }
 
-ExitCode run(const Options& given) {
+ExitCode run(const PrepareRequest& given) {
   const auto begin = std::chrono::steady_clock::now();
   PrepareOptions options = given.prepare;
   options.format.jsonl = is_jsonl(given);
@@ -75,7 +75,7 @@ ExitCode run(const Options& given) {
 }  // namespace
 
 Work declare_prepare(CLI::App& app) {
-  const auto options = std::make_shared<Options>();
+  const auto options = std::make_shared<PrepareRequest>();
   PrepareOptions& prepare = options->prepare;
   app.add_option("files", prepare.train,
                  "Text or JSONL; a quoted pattern such as 'data/*.jsonl' names all that fit")

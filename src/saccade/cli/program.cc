@@ -92,7 +92,7 @@ ExitCode run_command(const Command& command, std::span<const std::string> argume
   return work();
 }
 
-ExitCode dispatch(std::span<const std::string> arguments, std::span<const Command> commands) {
+ExitCode run_command(std::span<const std::string> arguments, std::span<const Command> commands) {
   if (arguments.empty() || arguments[0] == "--help" || arguments[0] == "-h") {
     write_output(program_help(commands));
     return ExitCode::success;
@@ -103,9 +103,9 @@ ExitCode dispatch(std::span<const std::string> arguments, std::span<const Comman
     return ExitCode::success;
   }
   if (first == "help") {
-    if (arguments.size() == 1) return dispatch({}, commands);
+    if (arguments.size() == 1) return run_command({}, commands);
     const std::vector<std::string> help = {arguments[1], "--help"};
-    return dispatch(help, commands);
+    return run_command(help, commands);
   }
   if (first.starts_with('-')) {
     static constexpr std::string_view kOptions[] = {"--help", "--version"};
@@ -120,7 +120,7 @@ ExitCode dispatch(std::span<const std::string> arguments, std::span<const Comman
 
 ExitCode run_program(std::span<const std::string> arguments, std::span<const Command> commands) {
   try {
-    const ExitCode code = dispatch(arguments, commands);
+    const ExitCode code = run_command(arguments, commands);
     flush_output();
     return code;
   } catch (const Error& error) {

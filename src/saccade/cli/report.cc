@@ -19,7 +19,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-struct Options {
+struct ReportRequest {
   std::vector<std::string> inputs;
   std::string out = "report.html", title;
   bool json = false;
@@ -35,7 +35,7 @@ bool is_page(const fs::path& file) {
   return begin == kBeginning;
 }
 
-ExitCode run(const Options& options) {
+ExitCode run(const ReportRequest& options) {
   const std::vector<fs::path> inputs(options.inputs.begin(), options.inputs.end());
   const Report report = make_report(inputs, options.title);
   const fs::path out = options.out;
@@ -67,7 +67,7 @@ ExitCode run(const Options& options) {
 }  // namespace
 
 Work declare_report(CLI::App& app) {
-  const auto options = std::make_shared<Options>();
+  const auto options = std::make_shared<ReportRequest>();
   app.add_option(
          "inputs", options->inputs,
          "Training runs, folders of compare, distill, certify and diagnose, JSON files of bench, eval and "

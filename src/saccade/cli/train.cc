@@ -28,7 +28,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-struct Options {
+struct TrainRequest {
   std::string recipe, out;
   std::vector<std::string> overrides;
   bool resume = false, overwrite = false, dry_run = false, json = false, keys = false;
@@ -47,7 +47,7 @@ ExitCode list_keys(bool json) {
 }
 
 // A run's folder may stand for its recipe.
-Recipe read_recipe(Options& options) {
+Recipe read_recipe(TrainRequest& options) {
   if (!fs::is_directory(options.recipe)) return load_recipe(options.recipe, options.overrides);
   require(fs::exists(fs::path(options.recipe) / "recipe.toml"), "{}: a folder without recipe.toml",
           options.recipe);
@@ -63,7 +63,7 @@ std::string run_name(const Recipe& recipe) {
 }
 
 // Everybody in a team must come to the same folder, so the leader alone looks for a free name.
-fs::path choose_folder(const Options& options, const Recipe& recipe, Team& team) {
+fs::path choose_folder(const TrainRequest& options, const Recipe& recipe, Team& team) {
   if (!options.out.empty()) return options.out;
   const fs::path wanted = fs::path("runs") / run_name(recipe);
   if (options.resume || options.overwrite) return wanted;
@@ -163,7 +163,7 @@ ExitCode dry_run(const Recipe& recipe, bool json) {
   return ExitCode::success;
 }
 
-ExitCode train_in_team(const Options& options, const Recipe& recipe, Team& team) {
+ExitCode train_in_team(const TrainRequest& options, const Recipe& recipe, Team& team) {
   const fs::path folder = choose_folder(options, recipe, team);
   watch_interrupts();
   Display display(recipe.train.steps, team.leads() && !options.json);
@@ -193,7 +193,7 @@ ExitCode train_in_team(const Options& options, const Recipe& recipe, Team& team)
   return ExitCode::success;
 }
 
-ExitCode run(Options options) {
+ExitCode run(TrainRequest options) {
   if (options.keys) return list_keys(options.json);
   require(!options.recipe.empty(), "train: which recipe? For example: saccade train recipes/tiny.toml");
   if (options.threads > 0) at::set_num_threads(options.threads);
@@ -214,7 +214,7 @@ ExitCode run(Options options) {
 }  // namespace
 
 Work declare_train(CLI::App& app) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<TrainRequest>();
   app.add_option("recipe", options->recipe, "A .toml file, or the folder of a run")->type_name("RECIPE|RUN");
   app.add_option("overrides", options->overrides,
                  "Keys of the recipe with other values: train.steps=500 attention=prior");

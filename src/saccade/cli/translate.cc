@@ -5,6 +5,7 @@
 
 #include "saccade/base/error.h"
 #include "saccade/base/json.h"
+#include "saccade/base/log.h"
 #include "saccade/base/memory.h"
 #include "saccade/base/progress.h"
 #include "saccade/cli/bleu_option.h"
@@ -17,7 +18,7 @@
 namespace saccade {
 namespace {
 
-struct Options {
+struct TranslateRequest {
   std::string model, input = "-";
   TranslationOption translation;
   int64_t n_best = 1, batch_size = 32;
@@ -27,12 +28,16 @@ struct Options {
 };
 
 // One line for each line of input: of several translations the number of the line comes first.
-void print_line(const Options& options, const LineTranslation& line, size_t number) {
+void print_line(const TranslateRequest& options, const LineTranslation& line, size_t number) {
   if (options.json) {
     Json best = Json::array();
     for (size_t rank = 0; rank < line.texts.size(); ++rank)
       best.push_back({{"text", line.texts[rank]}, {"score", line.scores[rank]}});
-    print("{}\n", dump(Json{{"line", number}, {"ended", line.ended}, {"translations", best}}));
+    print("{}\n", dump(Json{{"line", number},
+                            {"source_tokens", line.source_tokens},
+                            {"read_tokens", line.read_tokens},
+                            {"ended", line.ended},
+                            {"translations", best}}));
     return;
   }
   if (options.n_best == 1) return print("{}\n", line.texts.empty() ? "" : line.texts.front());
@@ -40,13 +45,17 @@ void print_line(const Options& options, const LineTranslation& line, size_t numb
     print("{}\t{:.4f}\t{}\n", number, line.scores[rank], line.texts[rank]);
 }
 
-ExitCode run(const Options& options) {
+ExitCode run(const TranslateRequest& options) {
   keep_freed_memory();
   if (options.threads > 0) at::set_num_threads(options.threads);
   TranslationOptions how = options.translation.options;
   how.n_best = options.n_best;
   how.batch_size = options.batch_size;
-  how.beams = std::max(how.beams, how.n_best);
+  if (how.n_best > how.beams) {
+    log::info("--n-best {} needs as many beams; --beams is {} instead of {}", how.n_best, how.n_best,
+              how.beams);
+    how.beams = how.n_best;
+  }
   TextModel model = load_text_model(options.model);
   require(model.model->encoder() != nullptr,
           "{}: this model goes on with a text, and translates none; `saccade generate` uses it",
@@ -73,7 +82,7 @@ ExitCode run(const Options& options) {
 }  // namespace
 
 Work declare_translate(CLI::App& app) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<TranslateRequest>();
   app.add_option("model", options->model, "The folder of a training, or of a model that translates")
       ->type_name("MODEL")
       ->required();

@@ -15,14 +15,14 @@
 namespace saccade {
 namespace {
 
-struct Options {
+struct ViewRequest {
   std::string model, compare;
   AttentionOption attention;
   int port = 0, threads = 0;
   bool json = false;
 };
 
-Session make_session(const Options& options) {
+Session make_session(const ViewRequest& options) {
   if (options.model.empty()) {
     require(options.compare.empty() && !options.attention.given(),
             "view: nothing to compare with; expected a model first: saccade view MODEL --compare OTHER");
@@ -44,7 +44,7 @@ Session make_session(const Options& options) {
   return Session(std::move(viewed));
 }
 
-ExitCode run(const Options& options) {
+ExitCode run(const ViewRequest& options) {
   keep_freed_memory();
   if (options.threads > 0) at::set_num_threads(options.threads);
   Session session = make_session(options);
@@ -62,7 +62,7 @@ ExitCode run(const Options& options) {
 }  // namespace
 
 Work declare_view(CLI::App& app) {
-  const auto options = std::make_shared<Options>();
+  const auto options = std::make_shared<ViewRequest>();
   app.add_option("model", options->model,
                  "A model's directory, GGUF file or name, a run, or a sparse model; without one, the page "
                  "shows formulas alone")

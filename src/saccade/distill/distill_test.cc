@@ -229,7 +229,7 @@ TEST(Sensitivity, AgreesWithTheDivergenceOfOneHead) {
     for (const auto& selector : selectors)
       for (int64_t other = 0; other < 4; ++other) selector->set(other, 0, static_cast<double>(kWholeSpan));
     selectors[static_cast<size_t>(layer)]->set(head, 0, 8);
-    const HeldOut truth = measure_held_out(model, selectors, texts, dense);
+    const HeldOutMeasure truth = measure_held_out(model, selectors, texts, dense);
     const double estimate = sensitivity.cost[-1][0][layer][head].item<double>();
     EXPECT_GT(estimate, 0.3 * truth.divergence);
     EXPECT_LT(estimate, 3 * truth.divergence);

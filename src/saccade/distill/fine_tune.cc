@@ -219,7 +219,7 @@ FineTuned fine_tune(Transformer model, const Selectors& selectors, const TextWin
                               : stored_teachers(model, learn, options.likely_tokens, options.teacher);
   const std::vector<Tensor> dense = last_hidden_states(model, held_out);
   const auto look = [&] {
-    const HeldOut measured = measure_held_out(model, selectors, held_out, dense);
+    const HeldOutMeasure measured = measure_held_out(model, selectors, held_out, dense);
     detach(model);
     return measured.divergence * options.output + measured.density * options.density;
   };

@@ -24,7 +24,7 @@ class Measurement {
   }
 
   FrontierPoint point(const Selectors& selectors) {
-    const HeldOut measured = measure_held_out(model_, selectors, windows_.held_out, dense_);
+    const HeldOutMeasure measured = measure_held_out(model_, selectors, windows_.held_out, dense_);
     return {measured.density, measured.divergence};
   }
 

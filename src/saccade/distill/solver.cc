@@ -84,8 +84,8 @@ void set_by_estimate(const Selectors& selectors, const Sensitivity& sensitivity,
   }
 }
 
-HeldOut measure_held_out(Transformer model, const Selectors& selectors, std::span<const TokenIds> texts,
-                         std::span<const Tensor> dense_hidden) {
+HeldOutMeasure measure_held_out(Transformer model, const Selectors& selectors,
+                                std::span<const TokenIds> texts, std::span<const Tensor> dense_hidden) {
   std::vector<std::shared_ptr<RangeCounter>> counters;
   for (size_t layer = 0; layer < selectors.size(); ++layer) {
     counters.push_back(std::make_shared<RangeCounter>(selectors[layer]));
@@ -107,7 +107,7 @@ HeldOut measure_held_out(Transformer model, const Selectors& selectors, std::spa
     }
     first += tokens;
   }
-  HeldOut result{.divergence = divergence.mean()};
+  HeldOutMeasure result{.divergence = divergence.mean()};
   double kept = 0, visible = 0;
   for (size_t range = 0; range < ranges.size(); ++range) {
     double range_kept = 0, range_visible = 0;
@@ -153,7 +153,7 @@ Solution solve(Transformer model, const Selectors& selectors, const Sensitivity&
                                           : allocate_density(choices[at], density[at]));
       apply(selectors, choices[at], range, allocations.back());
     }
-    const HeldOut measured = measure_held_out(model, selectors, held_out, dense_hidden);
+    const HeldOutMeasure measured = measure_held_out(model, selectors, held_out, dense_hidden);
     bool holds = true, close = true;
     for (const RangeResult& result : measured.ranges) {
       const auto at = static_cast<size_t>(&result - measured.ranges.data());
@@ -202,7 +202,7 @@ Solution solve(Transformer model, const Selectors& selectors, const Sensitivity&
     for (const size_t chosen : allocation.chosen) best.dense_heads += chosen == 0 ? 1 : 0;
   }
   if (!best.found) {
-    const HeldOut measured = measure_held_out(model, selectors, held_out, dense_hidden);
+    const HeldOutMeasure measured = measure_held_out(model, selectors, held_out, dense_hidden);
     best.divergence = measured.divergence;
     best.density = measured.density;
     best.ranges = measured.ranges;

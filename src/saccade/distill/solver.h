@@ -36,12 +36,12 @@ struct Solution {
 };
 
 // Divergence and density of the model with these selectors, by range.
-struct HeldOut {
+struct HeldOutMeasure {
   double divergence = 0, density = 0;
   std::vector<RangeResult> ranges;
 };
-HeldOut measure_held_out(Transformer model, const Selectors& selectors, std::span<const TokenIds> texts,
-                         std::span<const at::Tensor> dense_hidden);
+HeldOutMeasure measure_held_out(Transformer model, const Selectors& selectors,
+                                std::span<const TokenIds> texts, std::span<const at::Tensor> dense_hidden);
 
 // Sets every head by the estimate alone: about so much divergence in each range, give or take a factor of
 // two.

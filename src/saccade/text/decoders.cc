@@ -18,7 +18,7 @@ void replace_all(std::string& text, std::string_view from, std::string_view to) 
     text.replace(at, from.size(), to);
 }
 
-class Sequence final : public Decoder {
+class Sequence final : public TextDecoder {
  public:
   explicit Sequence(const JsonPart& part) {
     for (const JsonPart& item : part.parts("decoders")) items_.push_back(make_decoder(item));
@@ -28,11 +28,11 @@ class Sequence final : public Decoder {
   }
 
  private:
-  std::vector<std::unique_ptr<Decoder>> items_;
+  std::vector<std::unique_ptr<TextDecoder>> items_;
 };
 
 // Leaves bytes that are not UTF-8 in the text, so that what was encoded comes back as it was.
-class ByteLevel final : public Decoder {
+class ByteLevel final : public TextDecoder {
  public:
   void decode(std::vector<std::string>& tokens) const override {
     std::string text;
@@ -45,7 +45,7 @@ class ByteLevel final : public Decoder {
   }
 };
 
-class WordPiece final : public Decoder {
+class WordPiece final : public TextDecoder {
  public:
   explicit WordPiece(const JsonPart& part)
       : prefix_(part.text("prefix", "##")), cleanup_(part.flag("cleanup", true)) {}
@@ -76,7 +76,7 @@ class WordPiece final : public Decoder {
   bool cleanup_;
 };
 
-class Metaspace final : public Decoder {
+class Metaspace final : public TextDecoder {
  public:
   explicit Metaspace(const JsonPart& part)
       : marker_(to_utf8(part.character("replacement", 0x2581))),
@@ -93,7 +93,7 @@ class Metaspace final : public Decoder {
   bool prepended_;
 };
 
-class Replace final : public Decoder {
+class Replace final : public TextDecoder {
  public:
   explicit Replace(const JsonPart& part) : pattern_(part), content_(part.text("content")) {}
   void decode(std::vector<std::string>& tokens) const override {
@@ -106,7 +106,7 @@ class Replace final : public Decoder {
 };
 
 // Tokens <0xHH> in a row are the bytes of characters; where they are not UTF-8, each gives a U+FFFD.
-class ByteFallback final : public Decoder {
+class ByteFallback final : public TextDecoder {
  public:
   void decode(std::vector<std::string>& tokens) const override {
     std::vector<std::string> result;
@@ -146,7 +146,7 @@ class ByteFallback final : public Decoder {
   }
 };
 
-class Fuse final : public Decoder {
+class Fuse final : public TextDecoder {
  public:
   void decode(std::vector<std::string>& tokens) const override {
     std::string text;
@@ -157,7 +157,7 @@ class Fuse final : public Decoder {
 };
 
 // Takes up to `start` of a character from the front of each token and up to `stop` from its back.
-class Strip final : public Decoder {
+class Strip final : public TextDecoder {
  public:
   explicit Strip(const JsonPart& part)
       : content_(to_utf8(part.character("content", ' '))),
@@ -180,7 +180,7 @@ class Strip final : public Decoder {
   int64_t start_, stop_;
 };
 
-class WordEnds final : public Decoder {
+class WordEnds final : public TextDecoder {
  public:
   explicit WordEnds(const JsonPart& part) : suffix_(part.text("suffix", "</w>")) {}
   void decode(std::vector<std::string>& tokens) const override {
@@ -194,7 +194,7 @@ class WordEnds final : public Decoder {
 
 }  // namespace
 
-std::unique_ptr<Decoder> make_decoder(const JsonPart& part) {
+std::unique_ptr<TextDecoder> make_decoder(const JsonPart& part) {
   const std::string type = part.type();
   if (type == "Sequence") return std::make_unique<Sequence>(part);
   if (type == "ByteLevel") return std::make_unique<ByteLevel>();

@@ -9,18 +9,18 @@
 
 namespace saccade {
 
-class Decoder {
+class TextDecoder {
  public:
-  Decoder() = default;
-  virtual ~Decoder() = default;
-  Decoder(const Decoder&) = delete;
-  Decoder& operator=(const Decoder&) = delete;
+  TextDecoder() = default;
+  virtual ~TextDecoder() = default;
+  TextDecoder(const TextDecoder&) = delete;
+  TextDecoder& operator=(const TextDecoder&) = delete;
 
   /// Changes tokens into parts of the text; put together, they are the text.
   virtual void decode(std::vector<std::string>& tokens) const = 0;
 };
 
 /// The decoder that a tokenizer file describes; throws an Error that names what is not supported.
-std::unique_ptr<Decoder> make_decoder(const JsonPart& part);
+std::unique_ptr<TextDecoder> make_decoder(const JsonPart& part);
 
 }  // namespace saccade

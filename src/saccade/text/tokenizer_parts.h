@@ -45,7 +45,7 @@ struct Tokenizer::Parts {
   Json config;
   std::unique_ptr<Normalizer> normalizer;       // each of these may be null
   std::unique_ptr<PreTokenizer> pre_tokenizer;  //
-  std::unique_ptr<Decoder> decoder;             //
+  std::unique_ptr<TextDecoder> decoder;         //
   std::unique_ptr<Model> model;
   PostProcessor post_processor;
   bool adds_tokens = false;  // whether the post-processor does anything to one text

@@ -36,7 +36,7 @@ int64_t length_at(const Recipe& recipe, double multiple) {
 }
 
 void measure_lengths(const Recipe& recipe, const TrainingResult& result, const std::vector<double>& lengths,
-                     Outcome& outcome) {
+                     RunOutcome& outcome) {
   Team alone;
   for (const double multiple : lengths) {
     const int64_t length = length_at(recipe, multiple);
@@ -60,7 +60,7 @@ const std::vector<Corruption>& corruptions() {
   return all;
 }
 
-void measure_damage(const Recipe& recipe, const TrainingResult& result, Outcome& outcome) {
+void measure_damage(const Recipe& recipe, const TrainingResult& result, RunOutcome& outcome) {
   if (recipe.translates()) {
     outcome.damage = source_damage(recipe, result, corruptions(), kDamage);
     return;
@@ -78,7 +78,7 @@ void measure_damage(const Recipe& recipe, const TrainingResult& result, Outcome&
       if (point.corruption == corruption) outcome.damage.push_back(point.scored.mean_nll() - clean);
 }
 
-Json outcome_json(const Outcome& o) {
+Json outcome_json(const RunOutcome& o) {
   const auto list = [](const std::vector<double>& values) {
     Json json = Json::array();
     for (const double value : values) json.push_back(std::isfinite(value) ? Json(value) : Json());
@@ -98,11 +98,11 @@ Json outcome_json(const Outcome& o) {
           {"damage", list(o.damage)}};
 }
 
-Outcome read_outcome(const fs::path& file) {
+RunOutcome read_outcome(const fs::path& file) {
   const Json json = parse_json(read_file(file, 1 << 20), file.string());
   const auto number = [](const Json& value) { return value.is_null() ? kNone : value.get<double>(); };
   try {
-    Outcome o;
+    RunOutcome o;
     o.seed = json.at("seed");
     o.end =
         json.at("end") == name_of(TrainingEnd::not_finite) ? TrainingEnd::not_finite : TrainingEnd::finished;
@@ -121,19 +121,19 @@ Outcome read_outcome(const fs::path& file) {
   }
 }
 
-void read_translation(const fs::path& folder, Outcome& outcome) {
+void read_translation(const fs::path& folder, RunOutcome& outcome) {
   outcome.bleu_lines = translated_lines(folder);
   outcome.bleu = outcome.bleu_lines.empty() ? kNone : bleu_score(outcome.bleu_lines);
 }
 
-Outcome run_one(const Recipe& recipe, const fs::path& folder, const ComparisonOptions& options) {
+RunOutcome run_one(const Recipe& recipe, const fs::path& folder, const ComparisonOptions& options) {
   const fs::path done = folder / "outcome.json";
   const bool started = RunDirectory::is_run(folder);
   if (fs::exists(done)) {
     const Recipe stored = load_recipe(folder / "recipe.toml");
     require(print_recipe(stored) == print_recipe(recipe),
             "{}: this run was made with another recipe; choose another --out", folder.string());
-    Outcome outcome = read_outcome(done);
+    RunOutcome outcome = read_outcome(done);
     read_translation(folder, outcome);
     return outcome;
   }
@@ -148,14 +148,14 @@ Outcome run_one(const Recipe& recipe, const fs::path& folder, const ComparisonOp
   if (result.end == TrainingEnd::interrupted)
     fail("interrupted; the same command goes on where it was (finished runs stay in {})",
          options.directory.string());
-  Outcome outcome{.seed = recipe.seed,
-                  .end = result.end,
-                  .parameters = result.parameters,
-                  .formula_parameters = result.formula_parameters,
-                  .loss = result.end == TrainingEnd::not_finite ? kNone : result.validation.loss(),
-                  .answers = result.validation.answers > 0 ? result.validation.answer_accuracy() : kNone,
-                  .tokens_per_second = result.tokens_per_second,
-                  .peak_bytes = result.peak_bytes};
+  RunOutcome outcome{.seed = recipe.seed,
+                     .end = result.end,
+                     .parameters = result.parameters,
+                     .formula_parameters = result.formula_parameters,
+                     .loss = result.end == TrainingEnd::not_finite ? kNone : result.validation.loss(),
+                     .answers = result.validation.answers > 0 ? result.validation.answer_accuracy() : kNone,
+                     .tokens_per_second = result.tokens_per_second,
+                     .peak_bytes = result.peak_bytes};
   if (result.end != TrainingEnd::not_finite) {
     measure_lengths(recipe, result, options.lengths, outcome);
     if (options.corruption) measure_damage(recipe, result, outcome);
@@ -177,13 +177,13 @@ std::string run_folder(const Variant& variant, uint64_t seed) {
 
 std::vector<double> VariantResult::losses() const {
   std::vector<double> result;
-  for (const Outcome& run : runs) result.push_back(run.loss);
+  for (const RunOutcome& run : runs) result.push_back(run.loss);
   return result;
 }
 
 std::vector<double> VariantResult::bleus() const {
   std::vector<double> result;
-  for (const Outcome& run : runs) result.push_back(run.bleu);
+  for (const RunOutcome& run : runs) result.push_back(run.bleu);
   return result;
 }
 
@@ -275,7 +275,7 @@ Json to_json(const Comparison& comparison) {
     const std::vector<double> losses = result.losses();
     const Spread spread = spread_of(losses);
     Json runs = Json::array();
-    for (const Outcome& run : result.runs) runs.push_back(outcome_json(run));
+    for (const RunOutcome& run : result.runs) runs.push_back(outcome_json(run));
     variants.push_back(
         {{"name", result.variant.name},
          {"overrides", result.variant.overrides},

@@ -33,7 +33,7 @@ std::vector<Variant> variants_of(const std::vector<std::string>& attentions,
 // all are within one in a thousand of it.
 std::vector<Variant> control_of(const Recipe& recipe, const std::vector<Variant>& variants);
 
-struct Outcome {
+struct RunOutcome {
   uint64_t seed = 0;
   TrainingEnd end = TrainingEnd::finished;
   int64_t parameters = 0, formula_parameters = 0;
@@ -48,7 +48,7 @@ struct Outcome {
 
 struct VariantResult {
   Variant variant;
-  std::vector<Outcome> runs;
+  std::vector<RunOutcome> runs;
 
   std::vector<double> losses() const;
   std::vector<double> bleus() const;

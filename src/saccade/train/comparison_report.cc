@@ -16,7 +16,7 @@ namespace {
 template <class Get>
 Spread over_runs(const VariantResult& result, Get get) {
   std::vector<double> values;
-  for (const Outcome& run : result.runs) values.push_back(get(run));
+  for (const RunOutcome& run : result.runs) values.push_back(get(run));
   return spread_of(values);
 }
 
@@ -75,27 +75,29 @@ std::string table_of(const Comparison& comparison) {
       row.push_back(first ? "" : number(found.p, 3));
     }
     if (answers) {
-      const Spread share = over_runs(result, [](const Outcome& run) { return 100 * run.answers; });
+      const Spread share = over_runs(result, [](const RunOutcome& run) { return 100 * run.answers; });
       row.push_back(number(share.mean, 1) + " %");
     }
     for (size_t index = 1; index < comparison.lengths.size(); ++index)
       row.push_back(number(over_runs(result,
-                                     [&](const Outcome& run) {
+                                     [&](const RunOutcome& run) {
                                        return index < run.length_losses.size() ? run.length_losses[index]
                                                                                : NAN;
                                      })
                                .mean,
                            4));
     for (size_t index = 0; index < comparison.corruptions.size(); ++index)
-      row.push_back(number(
-          over_runs(result,
-                    [&](const Outcome& run) { return index < run.damage.size() ? run.damage[index] : NAN; })
-              .mean,
-          4));
+      row.push_back(number(over_runs(result,
+                                     [&](const RunOutcome& run) {
+                                       return index < run.damage.size() ? run.damage[index] : NAN;
+                                     })
+                               .mean,
+                           4));
     row.push_back(
-        number(over_runs(result, [](const Outcome& run) { return run.tokens_per_second; }).mean, 0));
+        number(over_runs(result, [](const RunOutcome& run) { return run.tokens_per_second; }).mean, 0));
     row.push_back(number(
-        over_runs(result, [](const Outcome& run) { return static_cast<double>(run.peak_bytes) / (1 << 20); })
+        over_runs(result,
+                  [](const RunOutcome& run) { return static_cast<double>(run.peak_bytes) / (1 << 20); })
             .mean,
         0));
     table.add(row);
@@ -118,7 +120,7 @@ std::vector<NamedPicture> pictures_of(const Comparison& comparison, const fs::pa
   BarSeries bars{.name = "loss"};
   for (const VariantResult& result : comparison.variants) {
     std::map<int64_t, std::vector<double>> by_step;
-    for (const Outcome& run : result.runs) {
+    for (const RunOutcome& run : result.runs) {
       const fs::path folder = directory / run_folder(result.variant, run.seed);
       for (const auto& [step, loss] : smooth_losses(folder)) by_step[step].push_back(loss);
     }
@@ -134,7 +136,7 @@ std::vector<NamedPicture> pictures_of(const Comparison& comparison, const fs::pa
     Series line{.name = result.variant.name, .markers = true};
     for (size_t index = 0; index < comparison.lengths.size(); ++index) {
       line.x.push_back(comparison.lengths[index]);
-      line.y.push_back(over_runs(result, [&](const Outcome& run) {
+      line.y.push_back(over_runs(result, [&](const RunOutcome& run) {
                          return index < run.length_losses.size() ? run.length_losses[index] : NAN;
                        }).mean);
     }

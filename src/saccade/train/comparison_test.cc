@@ -7,7 +7,7 @@
 #include "saccade/train/recipe_file.h"
 #include "saccade/train/run_directory.h"
 
-namespace saccade {
+namespace saccade::comparison_test {
 namespace {
 
 using ::testing::ElementsAre;
@@ -69,7 +69,7 @@ TEST_F(CompareTest, TrainsAllOnTheSameDataAndGoesOn) {
   for (const VariantResult& result : found.variants) {
     ASSERT_EQ(result.runs.size(), 2u);
     EXPECT_NE(result.runs[0].loss, result.runs[1].loss);
-    for (const Outcome& run : result.runs) {
+    for (const RunOutcome& run : result.runs) {
       EXPECT_EQ(run.length_losses.size(), 2u);
       EXPECT_TRUE(std::isfinite(run.length_losses[1]));
       EXPECT_EQ(run.damage.size(), 3u);
@@ -101,4 +101,4 @@ TEST_F(CompareTest, FindsAWrongMechanismBeforeTheFirstRun) {
 }
 
 }  // namespace
-}  // namespace saccade
+}  // namespace saccade::comparison_test

@@ -7,7 +7,7 @@
 #include "saccade/train/recipe_file.h"
 #include "saccade/train/recipe_model.h"
 
-namespace saccade {
+namespace saccade::recipe_test {
 namespace {
 
 using ::testing::AllOf;
@@ -193,4 +193,4 @@ TEST(ShippedRecipes, CanBeBuilt) {
 }
 
 }  // namespace
-}  // namespace saccade
+}  // namespace saccade::recipe_test

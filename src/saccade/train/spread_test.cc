@@ -5,7 +5,7 @@
 #include <cmath>
 #include <vector>
 
-namespace saccade {
+namespace saccade::spread_test {
 namespace {
 
 TEST(Spread, IsThatOfASample) {
@@ -37,4 +37,4 @@ TEST(PairedTest, HasEnds) {
 }
 
 }  // namespace
-}  // namespace saccade
+}  // namespace saccade::spread_test

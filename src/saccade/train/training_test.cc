@@ -17,7 +17,7 @@
 #include "saccade/train/token_loss.h"
 #include "saccade/train/trainer.h"
 
-namespace saccade {
+namespace saccade::training_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -285,4 +285,4 @@ TEST(Schedule, RisesAndFalls) {
 }
 
 }  // namespace
-}  // namespace saccade
+}  // namespace saccade::training_test
