@@ -193,7 +193,12 @@ def formula(given: FormulaLike, *, name: str | None = None, set: Mapping[str, fl
 
 def _loaded(path: str, set: Mapping[str, float] | None) -> Formula:
     # Not remembered: a file may have changed since.
-    return _from_facts(_describe(path, "", {"load": True, "set": _numbers(set)}), {})
+    try:
+        return _from_facts(_describe(path, "", {"load": True, "set": _numbers(set)}), {})
+    except ValueError as error:
+        if path.endswith(".attn") and not os.path.exists(path):
+            raise FileNotFoundError(str(error)) from None
+        raise
 
 
 @functools.lru_cache(maxsize=1)

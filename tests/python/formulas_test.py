@@ -74,6 +74,10 @@ class Facts(unittest.TestCase):
 
 
 class Mistakes(unittest.TestCase):
+    def test_a_missing_file_is_told_as_one(self):
+        with self.assertRaisesRegex(FileNotFoundError, "nowhere.attn"):
+            saccade.formula("nowhere.attn")
+
     def test_all_are_shown_with_a_caret(self):
         with self.assertRaises(saccade.FormulaError) as caught:
             saccade.formula("param alpha[head] = 1\nscore = s - abs(aplha * d)\nmask = causl", name="mine.attn")
