@@ -303,7 +303,8 @@ void ForwardTile<Real>::sum_values(const KeyBlock<Real>& block, const SubTile& s
                         block.values + begin * block.value_stride, block.value_stride, context_.value_columns,
                         accumulator(plan_.terms.size() > 1 && merging_ ? 0 : term) +
                             (sub.first + row) * context_.value_columns,
-                        context_.value_columns});
+                        context_.value_columns,
+                        block.value_rows.empty() ? nullptr : block.value_rows.data() + begin});
     strip = next;
   }
 }

@@ -24,6 +24,7 @@ struct KeyBlock {
   std::vector<std::vector<const Real*>> rows;  // instead of panels: by key vector, a pointer for each key
   const Real* values = nullptr;
   int64_t value_stride = 0;
+  std::vector<const Real*> value_rows;    // instead, unless empty: a pointer for each
   const ListMask<Real>* lists = nullptr;  // hides what is not listed; null: nothing to hide
 };
 

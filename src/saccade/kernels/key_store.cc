@@ -114,6 +114,14 @@ void KeyPacker<Real>::pick(KeyBlock<Real>& block, int64_t pair, const int32_t* p
     }
     scratch += round_up(kTileKeys * array.width, 16);
   }
+  // For few queries a copy takes longer than it saves.
+  block.value_rows.clear();
+  if (few && values_in_place_) {
+    const auto* base = reinterpret_cast<const Real*>(row_address(inputs.value, batch, head, 0));
+    for (int64_t k = 0; k < count; ++k)
+      block.value_rows.push_back(base + picked[k] * inputs.value.token_stride);
+    return;
+  }
   for (int64_t k = 0; k < count; ++k)
     load_rows(inputs.value, batch, head, {picked[k], picked[k] + 1}, real,
               scratch + k * context_.value_columns, context_.value_columns);

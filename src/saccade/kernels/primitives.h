@@ -69,6 +69,7 @@ struct AccumulateTask {
   int64_t columns;  // a multiple of the lanes
   Real* c;
   int64_t c_stride;
+  const Real* const* b_rows = nullptr;  // instead of b: where each of its rows stands
 };
 
 // One scalar operation of the formula language over a strip.

@@ -252,6 +252,19 @@ TYPED_TEST(Strips, AccumulateOfEveryNumberOfRows) {
                       b[static_cast<size_t>(k * b_stride + column)];
             ASSERT_EQ(c[static_cast<size_t>(at)], want) << rows << " rows, depth " << depth << ", at " << at;
           }
+          if (transposed) continue;
+          // The same rows of b, the last one first in memory.
+          std::vector<Real> turned(b.size() + static_cast<size_t>(b_stride));
+          std::vector<const Real*> b_rows;
+          for (int64_t k = 0; k < depth; ++k) {
+            Real* row = turned.data() + (depth - 1 - k) * b_stride;
+            std::copy_n(b.data() + k * b_stride, columns, row);
+            b_rows.push_back(row);
+          }
+          std::vector<Real> again = before;
+          this->code_.accumulate(
+              {a.data(), false, rows, depth, nullptr, 0, columns, again.data(), c_stride, b_rows.data()});
+          ASSERT_EQ(again, c) << rows << " rows, depth " << depth;
         }
 }
 

@@ -31,16 +31,35 @@ inline constexpr int kStripRows = 4;
 
 #define SACCADE_UNROLL _Pragma("GCC unroll 16")
 
+// Rows at equal distances, and rows that stand anywhere: b[k] of the products below.
+template <class Real>
+struct EvenRows {
+  const Real* first;
+  int64_t stride;
+  HWY_INLINE const Real* next() {
+    const Real* row = first;
+    first += stride;
+    return row;
+  }
+};
+template <class Real>
+struct AnyRows {
+  const Real* const* rows;
+  int64_t column;
+  HWY_INLINE const Real* next() { return *rows++ + column; }
+};
+
 // acc[r][v] += sum over k of a[r * RowStep + k * DepthStep] * b[k][v]
-template <int R, int NV, int64_t RowStep, int64_t DepthStep, class D>
-HWY_INLINE void multiply_register_tile(D d, const Scalar<D>* HWY_RESTRICT a, const Scalar<D>* HWY_RESTRICT b,
-                                       int64_t b_stride, int64_t depth, hn::Vec<D> (&acc)[R][NV]) {
+template <int R, int NV, int64_t RowStep, int64_t DepthStep, class D, class Rows>
+HWY_INLINE void multiply_register_tile(D d, const Scalar<D>* HWY_RESTRICT a, Rows b, int64_t depth,
+                                       hn::Vec<D> (&acc)[R][NV]) {
   const auto lanes = static_cast<int64_t>(hn::Lanes(d));
 #pragma GCC unroll 4
   for (int64_t k = 0; k < depth; ++k) {
+    const Scalar<D>* HWY_RESTRICT row_of_b = b.next();
     hn::Vec<D> column[NV];
     SACCADE_UNROLL
-    for (int v = 0; v < NV; ++v) column[v] = hn::LoadU(d, b + v * lanes);
+    for (int v = 0; v < NV; ++v) column[v] = hn::LoadU(d, row_of_b + v * lanes);
     SACCADE_UNROLL
     for (int r = 0; r < R; ++r) {
       const auto row = hn::Set(d, a[r * RowStep]);
@@ -48,7 +67,6 @@ HWY_INLINE void multiply_register_tile(D d, const Scalar<D>* HWY_RESTRICT a, con
       for (int v = 0; v < NV; ++v) acc[r][v] = hn::MulAdd(row, column[v], acc[r][v]);
     }
     a += DepthStep;
-    b += b_stride;
   }
 }
 
@@ -72,8 +90,8 @@ HWY_INLINE void score_register_tile(D d, const ScoreTask<Scalar<D>>& task, const
   hn::Vec<D> acc[R][2];
   SACCADE_UNROLL
   for (int r = 0; r < R; ++r) acc[r][0] = acc[r][1] = hn::Zero(d);
-  multiply_register_tile<R, 2, 1, R>(d, queries, task.panels + panel * 2 * lanes * task.depth, 2 * lanes,
-                                     task.depth, acc);
+  const EvenRows<Scalar<D>> keys{task.panels + panel * 2 * lanes * task.depth, 2 * lanes};
+  multiply_register_tile<R, 2, 1, R>(d, queries, keys, task.depth, acc);
   const auto scale = hn::Set(d, task.scale);
   Scalar<D>* out = task.out + first_row * kTileStride + panel * 2 * lanes;
   if (task.addends) {
@@ -206,7 +224,7 @@ void row_scores(const RowScoreTask<Real>& task) {
   row_scores_of<1, 1>(task);
 }
 
-template <class D, int R, int NV, int64_t RowStep, int64_t DepthStep>
+template <class D, int R, int NV, int64_t RowStep, int64_t DepthStep, bool Anywhere>
 HWY_INLINE void accumulate_register_tile(D d, const AccumulateTask<Scalar<D>>& task, const Scalar<D>* a,
                                          int64_t column, Scalar<D>* c) {
   const auto lanes = static_cast<int64_t>(hn::Lanes(d));
@@ -214,7 +232,12 @@ HWY_INLINE void accumulate_register_tile(D d, const AccumulateTask<Scalar<D>>& t
   SACCADE_UNROLL
   for (int r = 0; r < R; ++r) SACCADE_UNROLL
   for (int v = 0; v < NV; ++v) acc[r][v] = hn::Zero(d);
-  multiply_register_tile<R, NV, RowStep, DepthStep>(d, a, task.b + column, task.b_stride, task.depth, acc);
+  if constexpr (Anywhere)
+    multiply_register_tile<R, NV, RowStep, DepthStep>(d, a, AnyRows<Scalar<D>>{task.b_rows, column},
+                                                      task.depth, acc);
+  else
+    multiply_register_tile<R, NV, RowStep, DepthStep>(
+        d, a, EvenRows<Scalar<D>>{task.b + column, task.b_stride}, task.depth, acc);
   // Sums start at zero in every tile and are then added: shorter sums lose fewer digits.
   SACCADE_UNROLL
   for (int r = 0; r < R; ++r) SACCADE_UNROLL
@@ -224,7 +247,7 @@ HWY_INLINE void accumulate_register_tile(D d, const AccumulateTask<Scalar<D>>& t
   }
 }
 
-template <class Real, int64_t RowStep, int64_t DepthStep>
+template <class Real, int64_t RowStep, int64_t DepthStep, bool Anywhere = false>
 HWY_INLINE void accumulate_layout(const AccumulateTask<Real>& task) {
   const hn::ScalableTag<Real> d;
   const auto lanes = static_cast<int64_t>(hn::Lanes(d));
@@ -234,7 +257,7 @@ HWY_INLINE void accumulate_layout(const AccumulateTask<Real>& task) {
     for (; column + 4 * lanes <= task.columns; column += 4 * lanes)
       for (int64_t first = 0; first < task.rows; first += 4)
         with_rows<4>(std::min<int64_t>(4, task.rows - first), [&]<int R>() HWY_ATTR {
-          accumulate_register_tile<decltype(d), R, 4, RowStep, DepthStep>(
+          accumulate_register_tile<decltype(d), R, 4, RowStep, DepthStep, Anywhere>(
               d, task, task.a + first * RowStep, column, task.c + first * task.c_stride);
         });
   while (column < task.columns) {
@@ -244,9 +267,9 @@ HWY_INLINE void accumulate_layout(const AccumulateTask<Real>& task) {
       Real* c = task.c + first * task.c_stride;
       with_rows(std::min<int64_t>(kStripRows, task.rows - first), [&]<int R>() HWY_ATTR {
         if (pair)
-          accumulate_register_tile<decltype(d), R, 2, RowStep, DepthStep>(d, task, a, column, c);
+          accumulate_register_tile<decltype(d), R, 2, RowStep, DepthStep, Anywhere>(d, task, a, column, c);
         else
-          accumulate_register_tile<decltype(d), R, 1, RowStep, DepthStep>(d, task, a, column, c);
+          accumulate_register_tile<decltype(d), R, 1, RowStep, DepthStep, Anywhere>(d, task, a, column, c);
       });
     }
     column += pair ? 2 * lanes : lanes;
@@ -257,6 +280,8 @@ template <class Real>
 void accumulate(const AccumulateTask<Real>& task) {
   if (task.transposed)
     accumulate_layout<Real, 1, kTileStride>(task);
+  else if (task.b_rows)
+    accumulate_layout<Real, kTileStride, 1, true>(task);
   else
     accumulate_layout<Real, kTileStride, 1>(task);
 }
