@@ -1,5 +1,4 @@
-// As many independent sums as the register tile of a product has: enough that no multiply-add waits for
-// another.
+// So many independent sums that no multiply-add waits for another, and all of them in registers.
 #include "saccade/kernels/arithmetic_peak.h"
 
 #include <omp.h>
