@@ -4,15 +4,17 @@
 // With key lists the roles are exchanged: a unit owns query tiles and has partial sums for keys and values.
 #include <omp.h>
 
-#include <atomic>
-
 #include "saccade/base/error.h"
 #include "saccade/kernels/backward_wave.h"
 #include "saccade/kernels/denormals.h"
 #include "saccade/kernels/score_bound.h"
+#include "saccade/kernels/unit_queue.h"
 
 namespace saccade::kernels {
 namespace {
+
+constexpr int64_t kNearBytes = int64_t{512} << 10;  // of key tiles that are worked on together
+constexpr int64_t kMostTogether = 4;
 
 template <class Real>
 class Backward {
@@ -133,15 +135,16 @@ class Backward {
     const int64_t each = round_up(sample.size() + key_memory(nullptr).size + extra, 1024) + 64;
     const Workspace memory(static_cast<size_t>(each * threads) * sizeof(Real));
     auto* numbers = reinterpret_cast<Real*>(memory.data());
-    std::atomic<int64_t> next{0};
+    UnitQueue queue(units, threads);
 #pragma omp parallel num_threads(threads)
     {
       const FlushDenormals flush;
       BackwardTile<Real> tile(context_, adjoint_slots_, gradients_);
-      Real* mine = numbers + omp_get_thread_num() * each;
+      const int thread = omp_get_thread_num();
+      Real* mine = numbers + thread * each;
       tile.bind(mine);
       const KeyMemory keys = key_memory(mine + tile.size());
-      for (int64_t unit = next++; unit < units; unit = next++)
+      for (int64_t unit = queue.take(thread); unit >= 0; unit = queue.take(thread))
         work(tile, keys, unit, mine + tile.size() + keys.size);
     }
   }
@@ -165,52 +168,83 @@ class Backward {
     return false;
   }
 
+  // Key tiles are taken a few at a time, as many as fit into the second cache: a tile of queries, its
+  // gradients and sums come from far once for all of them.
   void run_dense(int64_t first_pair, int64_t pairs) {
     const int64_t tiles = (shape_.keys + kBackwardKeys - 1) / kBackwardKeys;
-    for_units(pairs * wave_.chunks(), 0,
-              [&](BackwardTile<Real>& tile, const KeyMemory& memory, int64_t unit, Real*) {
+    const int64_t each = key_memory(nullptr).size;
+    const int64_t together =
+        std::clamp<int64_t>(kNearBytes / (each * static_cast<int64_t>(sizeof(Real))), 1,
+                            std::min(kMostTogether, (tiles + wave_.chunks() - 1) / wave_.chunks()));
+    for_units(pairs * wave_.chunks(), (together - 1) * each,
+              [&](BackwardTile<Real>& tile, const KeyMemory& memory, int64_t unit, Real* more) {
                 const int64_t pair = unit / wave_.chunks(), chunk = unit % wave_.chunks();
                 std::vector<BackwardQueries<Real>> heads;
                 for (int64_t member = 0; member < shape_.group(); ++member) {
                   const int64_t local = pair * shape_.group() + member;
                   heads.push_back(wave_.begin_unit(local, chunk));
                 }
-                BackwardKeys<Real> keys;
+                std::vector<KeyMemory> memories{memory};
+                for (int64_t number = 1; number < together; ++number)
+                  memories.push_back(key_memory(more + (number - 1) * each));
+                std::vector<BackwardKeys<Real>> group;
                 ListMask<Real> lists(inputs_.lists);
+                const auto flush = [&] {
+                  for (const BackwardQueries<Real>& head : heads) walk_queries(tile, head, group, lists);
+                  for (const BackwardKeys<Real>& keys : group) store_keys(keys, first_pair + pair);
+                  group.clear();
+                };
                 for (int64_t number = 0; number < tiles; ++number) {
                   // To and fro, so that long and short tiles are shared out evenly.
                   const int64_t turn = number % (2 * wave_.chunks());
                   if ((turn < wave_.chunks() ? turn : 2 * wave_.chunks() - 1 - turn) != chunk) continue;
                   const int64_t first = number * kBackwardKeys,
                                 count = std::min(kBackwardKeys, shape_.keys - first);
-                  load_keys(keys, memory, first_pair + pair, first, count, nullptr);
-                  for (const BackwardQueries<Real>& head : heads) walk_queries(tile, head, keys, lists);
-                  store_keys(keys, first_pair + pair);
+                  const KeyMemory& free = memories[group.size()];
+                  load_keys(group.emplace_back(), free, first_pair + pair, first, count, nullptr);
+                  if (static_cast<int64_t>(group.size()) == together) flush();
                 }
+                flush();
               });
   }
 
-  void walk_queries(BackwardTile<Real>& tile, const BackwardQueries<Real>& head, BackwardKeys<Real>& keys,
-                    ListMask<Real>& lists) const {
-    const Range key_range{keys.first, keys.first + keys.count};
-    const Range looking = options_.skip ? tile.map().queries_of(key_range) : Range{0, shape_.queries};
-    const Slots<Real>& mask = context_.mask_slots.at(head.batch, head.head);
-    for (int64_t query = looking.begin / kBackwardQueries * kBackwardQueries; query < looking.end;
-         query += kBackwardQueries) {
-      const Range queries{query, std::min(query + kBackwardQueries, shape_.queries)};
-      TileState state = plan_.masked ? TileState::mixed : TileState::full;
-      if (options_.skip) state = tile.map().state(mask, queries, key_range);
-      if (state == TileState::empty) continue;
-      if (bound_->enabled() &&
-          bound_->negligible(head.batch, head.head, queries, key_range, lowest_log_sums(head, queries)))
-        continue;
-      if (inputs_.lists) {
-        const TileState listed = lists.find(head.batch, head.head, queries, key_range);
-        if (listed == TileState::empty) continue;
-        keys.lists = listed == TileState::full ? nullptr : &lists;
-      }
-      tile.run(head, queries, keys, state, options_.skip);
+  void walk_queries(BackwardTile<Real>& tile, const BackwardQueries<Real>& head,
+                    std::vector<BackwardKeys<Real>>& group, ListMask<Real>& lists) const {
+    Range looking{shape_.queries, 0};
+    for (const BackwardKeys<Real>& keys : group) {
+      const Range own = looking_at(tile, keys);
+      looking = {std::min(looking.begin, own.begin), std::max(looking.end, own.end)};
     }
+    for (int64_t query = looking.begin / kBackwardQueries * kBackwardQueries; query < looking.end;
+         query += kBackwardQueries)
+      for (BackwardKeys<Real>& keys : group) {
+        const Range queries{query, std::min(query + kBackwardQueries, shape_.queries)};
+        const Range own = looking_at(tile, keys);
+        if (queries.end > own.begin && queries.begin < own.end) run_tile(tile, head, queries, keys, lists);
+      }
+  }
+
+  Range looking_at(BackwardTile<Real>& tile, const BackwardKeys<Real>& keys) const {
+    return options_.skip ? tile.map().queries_of({keys.first, keys.first + keys.count})
+                         : Range{0, shape_.queries};
+  }
+
+  void run_tile(BackwardTile<Real>& tile, const BackwardQueries<Real>& head, Range queries,
+                BackwardKeys<Real>& keys, ListMask<Real>& lists) const {
+    const Range key_range{keys.first, keys.first + keys.count};
+    TileState state = plan_.masked ? TileState::mixed : TileState::full;
+    if (options_.skip)
+      state = tile.map().state(context_.mask_slots.at(head.batch, head.head), queries, key_range);
+    if (state == TileState::empty) return;
+    if (bound_->enabled() &&
+        bound_->negligible(head.batch, head.head, queries, key_range, lowest_log_sums(head, queries)))
+      return;
+    if (inputs_.lists) {
+      const TileState listed = lists.find(head.batch, head.head, queries, key_range);
+      if (listed == TileState::empty) return;
+      keys.lists = listed == TileState::full ? nullptr : &lists;
+    }
+    tile.run(head, queries, keys, state, options_.skip);
   }
 
   // A log-sum is at least the largest argument of its row.

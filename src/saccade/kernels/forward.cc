@@ -16,6 +16,7 @@
 #include "saccade/kernels/forward_tile.h"
 #include "saccade/kernels/key_store.h"
 #include "saccade/kernels/score_bound.h"
+#include "saccade/kernels/unit_queue.h"
 
 namespace saccade::kernels {
 namespace {
@@ -53,13 +54,14 @@ class Forward {
     const int64_t each = round_up(sample.size() + extra, 1024) + 64;  // threads begin in different cache sets
     const Workspace memory(static_cast<size_t>(each * threads) * sizeof(Real));
     auto* numbers = reinterpret_cast<Real*>(memory.data());
-    std::atomic<int64_t> next{0};
+    UnitQueue queue(units, threads);
     const auto run = [&](int thread) {
       const FlushDenormals flush;
       ForwardTile<Real> tile(context_);
       Real* mine = numbers + thread * each;
       tile.bind(mine);
-      for (int64_t unit = next++; unit < units; unit = next++) work(tile, unit, mine + tile.size());
+      for (int64_t unit = queue.take(thread); unit >= 0; unit = queue.take(thread))
+        work(tile, unit, mine + tile.size());
     };
     if (threads == 1) return run(0);  // without a team, which takes longer to call than a decoding step
 #pragma omp parallel num_threads(threads)

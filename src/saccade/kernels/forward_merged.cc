@@ -1,6 +1,7 @@
 // Several softmax terms in one pass over the values. Their divisors must be known before the weights can be
-// summed, so the arguments of a few rows are kept for all keys: memory for rows times keys of one tile, not
-// of the map.
+// summed, so the numerators of a few rows are kept for all keys: memory for rows times keys of one tile, not
+// of the map. Those of a block are divided by the largest argument so far; what is missing to the largest of
+// all is made up for when the weights are summed.
 #include <cmath>
 #include <limits>
 
@@ -25,6 +26,7 @@ void ForwardTile<Real>::run_merged(const std::vector<KeyBlock<Real>>& blocks,
                                    const std::vector<TileState>& block_states, bool clip_band, Real* memory,
                                    const ForwardOutputs& outputs) {
   constexpr int64_t kTileSize = kSubRows * kTileStride;
+  constexpr Real kMinusInfinity = -std::numeric_limits<Real>::infinity();
   const std::vector<Real*> scores = scores_, weights = weights_;
   const size_t terms = plan_.terms.size();
   merging_ = true;
@@ -37,7 +39,12 @@ void ForwardTile<Real>::run_merged(const std::vector<KeyBlock<Real>>& blocks,
   const int64_t places =
       context_.inputs.shape.batch * context_.inputs.shape.heads * context_.inputs.shape.queries;
   std::vector<SubTile> subs(blocks.size());
-  std::vector<Real> factors(terms * kSubRows);
+  std::vector<Real> divisors(terms * kSubRows);
+  std::vector<Real> shifts(blocks.size() * terms *
+                           kSubRows);  // [block][term][row]: the largest argument so far
+  const auto shifts_of = [&](size_t number, size_t term) {
+    return &shifts[(number * terms + term) * static_cast<size_t>(kSubRows)];
+  };
   for (int64_t first = 0; first < static_cast<int64_t>(rows_.size()); first += kSubRows) {
     // Every strip of every block that is not empty: strip, its rows and columns.
     const auto each_strip = [&](size_t number, const auto& work) {
@@ -55,19 +62,11 @@ void ForwardTile<Real>::run_merged(const std::vector<KeyBlock<Real>>& blocks,
       score(blocks[number], subs[number]);
       each_strip(number, [&](const SubTile& sub, int64_t strip, int64_t row, int64_t rows, Range columns) {
         argue_strip(blocks[number], sub.states[static_cast<size_t>(strip)], first + row, row, rows, columns);
-        for (size_t term = 0; term < terms; ++term)
-          code_.maxima(tile_of(term) + row * kTileStride, rows, columns.begin, columns.end,
-                       maxima_ + static_cast<int64_t>(term) * kTileRows + first + row);
-      });
-    }
-    for (size_t number = 0; number < blocks.size(); ++number) {
-      if (!subs[number].any) continue;
-      use_block(number);
-      each_strip(number, [&](const SubTile&, int64_t, int64_t row, int64_t rows, Range columns) {
         for (size_t term = 0; term < terms; ++term) {
           const int64_t at = static_cast<int64_t>(term) * kTileRows + first + row;
           code_.softmax({tile_of(term) + row * kTileStride, rows, columns.begin, columns.end, maxima_ + at,
                          sums_ + at, factors_ + row});
+          std::copy_n(maxima_ + at, rows, shifts_of(number, term) + row);
         }
       });
     }
@@ -77,7 +76,7 @@ void ForwardTile<Real>::run_merged(const std::vector<KeyBlock<Real>>& blocks,
         const TileRow& at = rows_[static_cast<size_t>(first + row)];
         Real* log_sum =
             static_cast<Real*>(outputs.log_sums) + static_cast<int64_t>(term) * places + place_of(at);
-        factors[term * kSubRows + static_cast<size_t>(row)] =
+        divisors[term * kSubRows + static_cast<size_t>(row)] =
             divide(term, first + row, log_sum) *
             forward_slots_[static_cast<size_t>(at.head)]->scalar(plan_.terms[term].coefficient, at.query);
       }
@@ -85,12 +84,25 @@ void ForwardTile<Real>::run_merged(const std::vector<KeyBlock<Real>>& blocks,
       if (!subs[number].any) continue;
       use_block(number);
       each_strip(number, [&](const SubTile&, int64_t, int64_t row, int64_t rows, Range columns) {
-        const std::vector<Real> ones(static_cast<size_t>(rows), Real{1});
-        for (size_t term = 1; term < terms; ++term)
+        std::array<Real, kMostRows> factors, others;
+        const auto find_factors = [&](size_t term, std::array<Real, kMostRows>& result) {
+          for (int64_t r = 0; r < rows; ++r) {
+            const Real shift = shifts_of(number, term)[row + r],
+                       maximum = maxima_[static_cast<int64_t>(term) * kTileRows + first + row + r];
+            const Real missing = shift == maximum          ? Real{1}
+                                 : shift == kMinusInfinity ? Real{0}
+                                                           : std::exp(shift - maximum);
+            result[static_cast<size_t>(r)] =
+                missing * divisors[term * kSubRows + static_cast<size_t>(row + r)];
+          }
+        };
+        find_factors(0, factors);
+        for (size_t term = 1; term < terms; ++term) {
+          find_factors(term, others);
           code_.combine(tile_of(0) + row * kTileStride, tile_of(term) + row * kTileStride, rows,
-                        columns.begin, columns.end,
-                        term == 1 ? &factors[static_cast<size_t>(row)] : ones.data(),
-                        &factors[term * kSubRows + static_cast<size_t>(row)]);
+                        columns.begin, columns.end, factors.data(), others.data());
+          factors.fill(Real{1});
+        }
       });
       sum_values(blocks[number], subs[number], clip_band, 0);
     }

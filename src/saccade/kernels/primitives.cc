@@ -16,6 +16,7 @@
 
 #include "saccade/kernels/vector_math-inl.h"
 // After the headers that they use.
+#include "saccade/kernels/chain-inl.h"
 #include "saccade/kernels/products-inl.h"
 #include "saccade/kernels/rows-inl.h"
 
@@ -61,7 +62,6 @@ Primitives<Real> make() {
   table.softpick = softpick<Real>;
   table.mask = mask<Real>;
   table.weigh = weigh<Real>;
-  table.maxima = maxima<Real>;
   table.combine = combine<Real>;
   table.scale_rows = scale_rows<Real>;
   table.softmax_backward = softmax_backward<Real>;
@@ -73,6 +73,7 @@ Primitives<Real> make() {
   table.diagonal_sums = diagonal_sums<Real>;
   table.dot = dot<Real>;
   table.add = add<Real>;
+  table.chain = chain<Real>;
   table.apply.resize(static_cast<size_t>(Op::where) + 1);
   for (const Operation& row : operations())
     dispatch(row.op, [&]<Op op>() { table.apply[static_cast<size_t>(op)] = apply_strip<op, Real>; });
@@ -110,6 +111,40 @@ bool heed_environment() {
 }
 
 }  // namespace
+
+std::optional<int> chain_code_of(Op op, int held) {
+  switch (op) {
+    case Op::negate:
+    case Op::logical_not:
+    case Op::abs:
+    case Op::sign:
+    case Op::relu:
+      return held == 0 ? std::optional(chain_code(op, 0)) : std::nullopt;
+    case Op::add:
+    case Op::multiply:
+    case Op::min:
+    case Op::max:
+    case Op::equal:
+    case Op::not_equal:
+    case Op::logical_and:
+    case Op::logical_or:
+      return chain_code(op, 0);
+    case Op::less:
+      return chain_code(held == 0 ? Op::less : Op::greater, 0);
+    case Op::less_equal:
+      return chain_code(held == 0 ? Op::less_equal : Op::greater_equal, 0);
+    case Op::greater:
+      return chain_code(held == 0 ? Op::greater : Op::less, 0);
+    case Op::greater_equal:
+      return chain_code(held == 0 ? Op::greater_equal : Op::less_equal, 0);
+    case Op::subtract:
+    case Op::divide:
+    case Op::where:
+      return chain_code(op, held);
+    default:
+      return std::nullopt;
+  }
+}
 
 void choose_target() {
   static const bool chosen = heed_environment();

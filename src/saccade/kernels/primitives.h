@@ -7,6 +7,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "saccade/formula/operations.h"
@@ -81,6 +82,30 @@ struct ApplyTask {
   int64_t begin, end;  // columns; their number is a multiple of the lanes
 };
 
+// Short operations one after the other over a strip. The result of a step is held for the next one, which
+// reads it as the operand that its code names; what is read later, too, is also stored.
+inline constexpr int chain_code(Op op, int held) { return static_cast<int>(op) * 3 + held; }
+inline constexpr int kChainLoad = -1;  // the first operand is the result
+
+template <class Real>
+struct ChainStep {
+  int code = kChainLoad;
+  View<Real> other[2];  // the operands that are not held, in order
+  Real* const* out =
+      nullptr;  // where the strip of a tile is that receives it; null: only the next step wants it
+};
+
+template <class Real>
+struct ChainTask {
+  const ChainStep<Real>* steps;
+  int64_t count;
+  int64_t rows, begin, end;  // columns; their number is a multiple of the lanes
+};
+
+// How an operation takes the held result as the operand of that number: it may be another operation, which
+// means the same with operands in another order. Nothing: not in a chain.
+std::optional<int> chain_code_of(Op op, int held);
+
 // A norm, tile after tile: turns arguments into numerators in place, and keeps per row what it divides by.
 template <class Real>
 struct NormTask {
@@ -128,6 +153,7 @@ struct Primitives {
 
   // --- formulas ---
   std::vector<void (*)(const ApplyTask<Real>&)> apply;  // by operation
+  void (*chain)(const ChainTask<Real>&);
 
   // --- norms ---
   void (*softmax)(const NormTask<Real>&);
@@ -137,8 +163,6 @@ struct Primitives {
   void (*mask)(View<Real> mask, Real fill, int64_t rows, int64_t begin, int64_t end, Real* tile);
   // x = x * coefficient, where 0 stays 0.
   void (*weigh)(View<Real> coefficient, int64_t rows, int64_t begin, int64_t end, Real* tile);
-  // The largest argument of each row so far, without turning it into a numerator.
-  void (*maxima)(const Real* tile, int64_t rows, int64_t begin, int64_t end, Real* maximum);
   // x = x * factor + y * other factor, per row.
   void (*combine)(Real* x, const Real* y, int64_t rows, int64_t begin, int64_t end, const Real* x_factors,
                   const Real* y_factors);

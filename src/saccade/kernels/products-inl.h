@@ -260,12 +260,15 @@ HWY_INLINE void accumulate_layout(const AccumulateTask<Real>& task) {
           accumulate_register_tile<decltype(d), R, 4, RowStep, DepthStep, Anywhere>(
               d, task, task.a + first * RowStep, column, task.c + first * task.c_stride);
         });
+  // Strips of equal height: one with the few rows that are left over would not keep the multipliers busy.
+  const int64_t strips = (task.rows + kStripRows - 1) / kStripRows,
+                height = (task.rows + strips - 1) / strips;
   while (column < task.columns) {
     const bool pair = column + 2 * lanes <= task.columns;
-    for (int64_t first = 0; first < task.rows; first += kStripRows) {
+    for (int64_t first = 0; first < task.rows; first += height) {
       const Real* a = task.a + first * RowStep;
       Real* c = task.c + first * task.c_stride;
-      with_rows(std::min<int64_t>(kStripRows, task.rows - first), [&]<int R>() HWY_ATTR {
+      with_rows(std::min<int64_t>(height, task.rows - first), [&]<int R>() HWY_ATTR {
         if (pair)
           accumulate_register_tile<decltype(d), R, 2, RowStep, DepthStep, Anywhere>(d, task, a, column, c);
         else

@@ -296,19 +296,6 @@ void weigh(View<Real> coefficient, int64_t rows, int64_t begin, int64_t end, Rea
 }
 
 template <class Real>
-void maxima(const Real* tile, int64_t rows, int64_t begin, int64_t end, Real* maximum) {
-  const Tag<Real> d;
-  const int64_t lanes = lanes_of<Real>();
-  for (int64_t r = 0; r < rows; ++r) {
-    auto high = hn::Set(d, kMinusInfinity<Real>);
-    for (int64_t c = begin; c < end; c += lanes)
-      high = hn::Max(high, hn::LoadU(d, tile + r * kTileStride + c));
-    const Real seen = hn::GetLane(hn::MaxOfLanes(d, high));
-    if (seen > maximum[r]) maximum[r] = seen;
-  }
-}
-
-template <class Real>
 void combine(Real* x, const Real* y, int64_t rows, int64_t begin, int64_t end, const Real* x_factors,
              const Real* y_factors) {
   const Tag<Real> d;

@@ -37,10 +37,57 @@ TileProgram<Real>::TileProgram(const Program& program) : program_(&program) {
     for (size_t index = 0; index < 3; ++index)
       if (step.args[index] < -1)
         step.args[index] = static_cast<int>(externals_.size()) - 2 - step.args[index];
+  find_chains();
   const size_t count = externals_.size() + registers_;
   bases_.resize(registers_);
   pointers_.resize(count * kMostRows);
   widths_.assign(count, 1);
+}
+
+template <class Real>
+bool TileProgram<Real>::reads(const Step& step, int32_t reg) const {
+  const int index = static_cast<int>(externals_.size()) + reg;
+  return std::ranges::find(step.args, index) != step.args.end();
+}
+
+// Which operand of a step is the result of the step before it, and no other is; -1: none.
+template <class Real>
+int TileProgram<Real>::held_by(size_t step) const {
+  if (step == 0) return -1;
+  const int before = static_cast<int>(externals_.size()) + steps_[step - 1].instruction->result;
+  const auto& args = steps_[step].args;
+  if (std::ranges::count(args, before) != 1) return -1;
+  return static_cast<int>(std::ranges::find(args, before) - args.begin());
+}
+
+// Splits the steps into chains and long ones.
+template <class Real>
+void TileProgram<Real>::find_chains() {
+  for (size_t index = 0; index < steps_.size(); ++index) {
+    Step& step = steps_[index];
+    const bool follows = index > 0 && steps_[index - 1].code != kAlone;
+    const int held = follows ? held_by(index) : -1;
+    std::optional<int> code = held < 0 ? std::nullopt : chain_code_of(step.instruction->op, held);
+    step.held = code ? held : -1;
+    if (!code) code = chain_code_of(step.instruction->op, 0);
+    if (!code) continue;
+    step.code = *code;
+    if (follows) steps_[index - 1].ends = false;
+    step.ends = true;
+  }
+  for (size_t index = 0; index < steps_.size(); ++index) {
+    Step& step = steps_[index];
+    if (step.code == kAlone) continue;
+    const int32_t reg = step.instruction->result;
+    step.stores = step.ends;
+    bool overwritten = false;
+    for (size_t later = index + 1; later < steps_.size() && !overwritten; ++later) {
+      step.stores |= reads(steps_[later], reg) && (later > index + 1 || steps_[later].held < 0);
+      overwritten = steps_[later].instruction->result == reg;
+    }
+    for (const Operand& output : program_->outputs)
+      step.stores |= !overwritten && output.kind == Operand::Kind::reg && output.index == reg;
+  }
 }
 
 // The number of an external operand; a register r is -2 - r until all externals are known.
@@ -63,6 +110,7 @@ int64_t TileProgram<Real>::size() const {
 template <class Real>
 void TileProgram<Real>::bind(Real* memory) {
   if (!memory) return;
+  links_.clear();
   const size_t externals = externals_.size();
   for (size_t reg = 0; reg < registers_; ++reg)
     set_register(reg, memory + static_cast<int64_t>(reg) * kMostRows * kTileStride + kTileMargin);
@@ -130,7 +178,14 @@ void TileProgram<Real>::run(const StripPlace& place, Range columns, const SlotsO
   if (idle() || columns.empty()) return;
   const Primitives<Real>& code = primitives<Real>();
   resolve(place, columns, slots, streams);
+  if (links_.empty()) link_chains();
   for (const Step& step : steps_) {
+    if (step.code != kAlone) {
+      if (step.ends)
+        code.chain({links_.data() + step.from, static_cast<int64_t>(step.to - step.from), place.rows,
+                    columns.begin, columns.end});
+      continue;
+    }
     Real* out = bases_[static_cast<size_t>(step.instruction->result)];
     if (step.instruction->op == Op::read) {
       read(step, place, columns, slots, inputs, out);
@@ -141,6 +196,26 @@ void TileProgram<Real>::run(const StripPlace& place, Range columns, const SlotsO
       if (step.args[index] >= 0) views[index] = view(static_cast<size_t>(step.args[index]));
     code.apply[static_cast<size_t>(step.instruction->op)](
         {views[0], views[1], views[2], out, kTileStride, place.rows, columns.begin, columns.end});
+  }
+}
+
+// Operands keep their places from the first run on; only what is there changes.
+template <class Real>
+void TileProgram<Real>::link_chains() {
+  size_t from = 0;
+  for (Step& step : steps_) {
+    if (step.code == kAlone) continue;
+    ChainStep<Real> link{step.code, {}, nullptr};
+    if (step.held < 0) links_.push_back({kChainLoad, {view(static_cast<size_t>(step.args[0])), {}}, nullptr});
+    size_t others = 0;
+    for (int index = 0; index < 3; ++index)
+      if (index != std::max(step.held, 0) && step.args[static_cast<size_t>(index)] >= 0)
+        link.other[others++] = view(static_cast<size_t>(step.args[static_cast<size_t>(index)]));
+    if (step.stores) link.out = &bases_[static_cast<size_t>(step.instruction->result)];
+    links_.push_back(link);
+    if (!step.ends) continue;
+    step.from = from;
+    step.to = from = links_.size();
   }
 }
 

@@ -1,5 +1,6 @@
-// Runs the tile stage of a program on one strip after another. An instruction processes a stretch of the
-// whole strip at once, so that its cost is paid rarely and the registers stay in the nearest cache.
+// Runs the tile stage of a program on one strip after another. Neighbouring short instructions run as one
+// chain, which keeps most of their results in registers; a long one, such as an exponential, processes the
+// whole strip at once, so that choosing it is paid rarely.
 #pragma once
 
 #include "saccade/kernels/primitives.h"
@@ -51,7 +52,18 @@ class TileProgram {
   struct Step {
     const Instruction* instruction;
     std::array<int, 3> args;  // -1: none; otherwise an external, or a register after all externals
+    // As part of a chain, if it is one:
+    int code = kAlone;
+    int held = -1;            // which operand is the result of the step before; -1: the first is loaded
+    bool stores = true;       // somebody else than the next step reads the result
+    bool ends = false;        // it is the last
+    size_t from = 0, to = 0;  // of the last: its chain among all steps of chains
   };
+  static constexpr int kAlone = -2;
+  void find_chains();
+  bool reads(const Step& step, int32_t reg) const;
+  int held_by(size_t step) const;
+  void link_chains();
   int external(const Operand& operand);
   void resolve(const StripPlace& place, Range columns, const SlotsOfHead<Real>& slots, Real* const* streams);
   void read(const Step& step, const StripPlace& place, Range columns, const SlotsOfHead<Real>& slots,
@@ -64,9 +76,10 @@ class TileProgram {
   std::vector<Operand> externals_;  // operands that are not registers
   std::vector<Step> steps_;
   size_t registers_ = 0;
-  std::vector<const Real*> pointers_;  // [external or register][row]
-  std::vector<int64_t> widths_;        // the step of each
-  std::vector<Real*> bases_;           // of the registers
+  std::vector<const Real*> pointers_;   // [external or register][row]
+  std::vector<int64_t> widths_;         // the step of each
+  std::vector<Real*> bases_;            // of the registers
+  std::vector<ChainStep<Real>> links_;  // of all chains; empty until the first run
   Real* broadcasts_ = nullptr;
   Real* gathered_ = nullptr;
 };

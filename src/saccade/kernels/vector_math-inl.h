@@ -131,10 +131,18 @@ HWY_INLINE hn::Vec<D> vector_apply(D d, hn::Vec<D> x, hn::Vec<D> y, hn::Vec<D> z
     return hn::Abs(x);
   else if constexpr (op == Op::sign)
     return hn::IfThenElse(hn::Gt(x, zero), one, hn::IfThenElse(hn::Lt(x, zero), hn::Neg(one), x));
+#if HWY_ARCH_X86 && HWY_TARGET <= HWY_SSE4
+  // The instructions give their second operand where either is NaN.
+  else if constexpr (op == Op::min)
+    return hn::IfThenElse(hn::IsNaN(y), y, hn::Min(y, x));
+  else if constexpr (op == Op::max)
+    return hn::IfThenElse(hn::IsNaN(y), y, hn::Max(y, x));
+#else
   else if constexpr (op == Op::min)
     return hn::IfThenElse(hn::Or(hn::Lt(y, x), hn::IsNaN(y)), y, x);
   else if constexpr (op == Op::max)
     return hn::IfThenElse(hn::Or(hn::Gt(y, x), hn::IsNaN(y)), y, x);
+#endif
   else if constexpr (op == Op::clamp)
     return vector_apply<Op::min>(d, vector_apply<Op::max>(d, x, y, z), z, z);
   else if constexpr (op == Op::floor)
