@@ -7,6 +7,7 @@
 #include "saccade/base/error.h"
 #include "saccade/kernels/backward_wave.h"
 #include "saccade/kernels/denormals.h"
+#include "saccade/kernels/list_walk.h"
 #include "saccade/kernels/score_bound.h"
 #include "saccade/kernels/unit_queue.h"
 
@@ -125,6 +126,24 @@ class Backward {
     keys.value_panels = memory.value_panels;
     keys.value_gradient = gradients_.value ? memory.value_gradient : nullptr;
     std::fill_n(memory.value_gradient, count * context_.value_columns, Real{0});
+  }
+
+  // The same without copies. Places past the last key, up to the end of its panel, name one that exists.
+  void point_at_keys(BackwardKeys<Real>& keys, int64_t pair, int64_t count, const int32_t* picked) const {
+    const int64_t batch = pair / shape_.key_heads, head = pair % shape_.key_heads;
+    keys.count = count;
+    keys.picked = picked;
+    keys.few = true;
+    const auto point = [&](const Array& array, std::vector<const Real*>& rows) {
+      const auto* base = reinterpret_cast<const Real*>(row_address(array, batch, head, 0));
+      rows.clear();
+      for (int64_t k = 0; k < round_up(count, code_.panel); ++k)
+        rows.push_back(base + picked[k] * array.token_stride);
+    };
+    keys.single_rows.resize(inputs_.keys.size());
+    for (size_t index = 0; index < inputs_.keys.size(); ++index)
+      if (inputs_.keys[index]) point(inputs_.keys[index], keys.single_rows[index]);
+    point(inputs_.value, keys.single_values);
   }
 
   template <class Work>
@@ -295,31 +314,23 @@ class Backward {
   void walk_list(BackwardTile<Real>& tile, const KeyMemory& memory, const BackwardQueries<Real>& head,
                  int64_t local, int64_t chunk, int64_t number, int32_t* picked) const {
     const Lists& lists = inputs_.lists;
-    const int32_t* starts = lists.starts + head.batch * lists.batch_stride + head.head * lists.head_stride;
     const int64_t pair = head.batch * shape_.key_heads + head.head / shape_.group();
     const Range queries{number * lists.query_tile, std::min((number + 1) * lists.query_tile, shape_.queries)};
+    const TileState state = plan_.masked ? TileState::mixed : TileState::full;
     BackwardKeys<Real> keys;
-    int64_t count = 0;
-    const auto flush = [&] {
-      if (count == 0) return;
-      // Programs run over whole panels, so the places past the last key name one that exists.
-      std::fill(picked + count, picked + round_up(count, code_.panel), picked[count - 1]);
-      load_keys(keys, memory, pair, 0, count, picked);
-      const TileState state = plan_.masked ? TileState::mixed : TileState::full;
-      for (int64_t query = queries.begin; query < queries.end; query += kBackwardQueries)
-        tile.run(head, {query, std::min(query + kBackwardQueries, queries.end)}, keys, state, false);
-      wave_.scatter_keys(keys, local, chunk);
-      count = 0;
-    };
-    for (int64_t entry = starts[number]; entry < starts[number + 1]; ++entry) {
-      const int64_t begin = lists.keys[entry] * lists.key_tile,
-                    end = std::min(begin + lists.key_tile, shape_.keys);
-      for (int64_t key = begin; key < end; ++key) {
-        picked[count++] = static_cast<int32_t>(key);
-        if (count == kBackwardKeys) flush();
-      }
-    }
-    flush();
+    for_picked(
+        lists, head.batch, head.head, number, shape_.keys, kBackwardKeys, code_.panel, picked,
+        [&](int64_t count) {
+          if (wave_.few()) {
+            point_at_keys(keys, pair, count, picked);
+            wave_.point_at_sums(keys, local, chunk);
+          } else {
+            load_keys(keys, memory, pair, 0, count, picked);
+          }
+          for (int64_t query = queries.begin; query < queries.end; query += kBackwardQueries)
+            tile.run(head, {query, std::min(query + kBackwardQueries, queries.end)}, keys, state, false);
+          if (!wave_.few()) wave_.scatter_keys(keys, local, chunk);
+        });
   }
 
   const KernelPlan& plan_;

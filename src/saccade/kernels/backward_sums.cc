@@ -90,8 +90,6 @@ std::vector<double> BackwardWave<Real>::row_adjoints(const RowTarget& target, in
   const Real* memory = head_memory(local_head);
   const Term& term = plan_.terms[static_cast<size_t>(target.term)];
   const Slots<Real>& slots = context_.forward_slots.at(batch, head);
-  const int64_t width = inputs_.value.width, places = shape_.batch * shape_.heads * shape_.queries;
-  const auto* partials = static_cast<const Real*>(saved_.partials);
   std::vector<double> adjoints(static_cast<size_t>(shape_.queries));
   for (int64_t row = 0; row < shape_.queries; ++row) {
     const int64_t at = target.term * shape_.queries + row;
@@ -102,12 +100,7 @@ std::vector<double> BackwardWave<Real>::row_adjoints(const RowTarget& target, in
       adjoint = -static_cast<double>(std::exp(slots.scalar(term.sink, row) - log_sum) * memory[deltas_ + at]);
       continue;
     }
-    const PlainRows<Real> rows = rows_of(saved_.output_gradient, batch, head, memory + gradient_rows_);
-    const Real* gradient = rows.data + row * rows.stride;
-    const Real* partial =
-        partials + (target.term * places + (batch * shape_.heads + head) * shape_.queries + row) * width;
-    for (int64_t c = 0; c < width; ++c)
-      adjoint += static_cast<double>(gradient[c]) * static_cast<double>(partial[c]);
+    adjoint = static_cast<double>(memory[dots_ + at]);
   }
   return adjoints;
 }
@@ -129,8 +122,25 @@ void BackwardWave<Real>::scatter_keys(const BackwardKeys<Real>& keys, int64_t lo
   }
 }
 
+template <class Real>
+void BackwardWave<Real>::point_at_sums(BackwardKeys<Real>& keys, int64_t local_head, int64_t chunk) const {
+  Real* part = part_memory(local_head, chunk);
+  keys.single_gradients.assign(inputs_.keys.size(), {});
+  keys.single_value_gradients.clear();
+  for (size_t index = 0; index < inputs_.keys.size(); ++index)
+    if (inputs_.keys[index] && gradients_.keys[index])
+      for (int64_t k = 0; k < keys.count; ++k)
+        keys.single_gradients[index].push_back(part + key_sums_[index] +
+                                               keys.picked[k] * columns(inputs_.keys[index]));
+  if (gradients_.value)
+    for (int64_t k = 0; k < keys.count; ++k)
+      keys.single_value_gradients.push_back(part + value_sums_ + keys.picked[k] * context_.value_columns);
+}
+
 template void BackwardWave<float>::add_up();
 template void BackwardWave<double>::add_up();
+template void BackwardWave<float>::point_at_sums(BackwardKeys<float>&, int64_t, int64_t) const;
+template void BackwardWave<double>::point_at_sums(BackwardKeys<double>&, int64_t, int64_t) const;
 template void BackwardWave<float>::scatter_keys(const BackwardKeys<float>&, int64_t, int64_t) const;
 template void BackwardWave<double>::scatter_keys(const BackwardKeys<double>&, int64_t, int64_t) const;
 

@@ -112,19 +112,32 @@ void BackwardTile<Real>::run(const BackwardQueries<Real>& queries, Range range,
         copy[c] = c < keys.count ? data[keys.picked[c]] : Real{0};
       addends_[static_cast<size_t>(row)] = copy;
     }
-    code_.scores({queries.strips[query] + range.begin * depth, rows, depth, keys.panels[key],
-                  context_.scale(product, *forward_slots_[0]), added ? addends_.data() : nullptr,
-                  ranges.data(), scores_[product]});
+    const Real* packed = queries.strips[query] + range.begin * depth;
+    const Real scale = context_.scale(product, *forward_slots_[0]);
+    const Real* const* addends = added ? addends_.data() : nullptr;
+    if (keys.few)
+      code_.row_scores({packed, rows, depth, 1, keys.single_rows[key].data(), 0, panels * code_.panel, scale,
+                        addends, scores_[product]});
+    else
+      code_.scores({packed, rows, depth, keys.panels[key], scale, addends, ranges.data(), scores_[product]});
   }
   const int64_t width = context_.inputs.value.width;
-  code_.scores({queries.gradient_strips + range.begin * width, rows, width, keys.value_panels, Real{1},
-                nullptr, ranges.data(), weight_gradients_});
+  const Real* gradient_strips = queries.gradient_strips + range.begin * width;
+  if (keys.few)
+    code_.row_scores({gradient_strips, rows, width, 1, keys.single_values.data(), 0, panels * code_.panel,
+                      Real{1}, nullptr, weight_gradients_});
+  else
+    code_.scores({gradient_strips, rows, width, keys.value_panels, Real{1}, nullptr, ranges.data(),
+                  weight_gradients_});
   for (int64_t strip = 0; strip < strips; ++strip) {
     const int64_t row = strip * code_.rows;
     weigh_strip(queries, keys, state, range.begin + row, row, std::min(code_.rows, rows - row),
                 columns[static_cast<size_t>(strip)]);
   }
-  multiply(queries, range, keys, columns.data(), partial || state != TileState::full || keys.lists);
+  if (keys.few)
+    multiply_few(queries, range, keys);
+  else
+    multiply(queries, range, keys, columns.data(), partial || state != TileState::full || keys.lists);
 }
 
 template <class Real>
@@ -380,6 +393,33 @@ void BackwardTile<Real>::multiply(const BackwardQueries<Real>& queries, Range ra
                           sum + row * width, width});
       row = next;
     }
+  }
+}
+
+// The same three products with keys, values and their gradients where they stand.
+template <class Real>
+void BackwardTile<Real>::multiply_few(const BackwardQueries<Real>& queries, Range range,
+                                      const BackwardKeys<Real>& keys) {
+  const int64_t rows = range.size();
+  const auto over_rows = [&](const Real* tile, const Real* b, int64_t b_stride, int64_t width,
+                             const std::vector<Real*>& sums) {
+    if (!sums.empty())
+      code_.accumulate({tile, true, keys.count, rows, b + range.begin * b_stride, b_stride, width, nullptr, 0,
+                        nullptr, sums.data()});
+  };
+  over_rows(weights_, queries.gradient_rows, queries.gradient_row_stride, context_.value_columns,
+            keys.single_value_gradients);
+  for (size_t product = 0; product < plan_.products.size(); ++product) {
+    const Real* tile = score_gradient_of_[product];
+    if (!tile) continue;
+    const Product& info = plan_.products[product];
+    const auto query = static_cast<size_t>(info.query_vector), key = static_cast<size_t>(info.key_vector);
+    const int64_t width = columns_of(context_.inputs.queries[query]);
+    over_rows(tile, queries.rows[query], queries.row_strides[query], width, keys.single_gradients[key]);
+    if (queries.query_gradients[query])
+      code_.accumulate({tile, false, rows, keys.count, nullptr, 0, width,
+                        queries.query_gradients[query] + range.begin * width, width,
+                        keys.single_rows[key].data()});
   }
 }
 

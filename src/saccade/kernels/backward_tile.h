@@ -21,14 +21,22 @@ struct BackwardKeys {
   const Real* value_panels = nullptr;
   std::vector<Real*> key_gradients;  // by key vector, [kBackwardKeys][columns_of]
   Real* value_gradient = nullptr;    // [kBackwardKeys][value_columns]
+  // For few queries nothing of this is laid out: keys and values are read, and their gradients are added to,
+  // where they stand. A pointer for each key; an empty list of gradients is not wanted.
+  bool few = false;
+  std::vector<std::vector<const Real*>> single_rows;  // by key vector
+  std::vector<const Real*> single_values;
+  std::vector<std::vector<Real*>> single_gradients;  // by key vector
+  std::vector<Real*> single_value_gradients;
 };
 
 // One head's queries, all of them: a tile takes its part.
 template <class Real>
 struct BackwardQueries {
   int64_t batch = 0, head = 0;
-  std::vector<const Real*> strips;  // by query vector, packed for products
-  std::vector<const Real*> rows;    // by query vector
+  std::vector<const Real*>
+      strips;  // by query vector, packed for products; of few queries as row_scores reads them
+  std::vector<const Real*> rows;  // by query vector
   std::vector<int64_t> row_strides;
   const Real* gradient_strips = nullptr;  // of the output
   const Real* gradient_rows = nullptr;
@@ -66,6 +74,7 @@ class BackwardTile {
                Range columns, const Real* adjoint);
   void multiply(const BackwardQueries<Real>& queries, Range range, const BackwardKeys<Real>& keys,
                 const Range* columns, bool partial);
+  void multiply_few(const BackwardQueries<Real>& queries, Range range, const BackwardKeys<Real>& keys);
 
   const CallContext<Real>& context_;
   const SlotTable<Real>& adjoint_slots_;

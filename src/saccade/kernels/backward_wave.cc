@@ -57,18 +57,28 @@ int64_t BackwardWave<Real>::sum_length(const Target& target) const {
   return 0;
 }
 
+template <class Real>
+bool BackwardWave<Real>::reads_singly() const {
+  if (!gathers() || plan_.key_mask_table >= 0) return false;
+  const int64_t height = inputs_.lists.query_tile;
+  bool result = height % code_.lanes == 0 && height <= code_.few_rows && readable<Real>(inputs_.value);
+  for (const Array& array : inputs_.keys) result &= !array || readable<Real>(array);
+  return result;
+}
+
 // A head has its packed queries; a unit's head its partial sums; a listed unit's head also partial gradients
 // of keys and values.
 template <class Real>
 void BackwardWave<Real>::lay_out() {
+  few_ = reads_singly();
   for (const Array& array : inputs_.queries) {
     strip_offsets_.push_back(head_size_);
-    if (array) head_size_ += round_up(shape_.queries * array.width, 16);
+    if (array) head_size_ += round_up(round_up(shape_.queries, code_.lanes) * array.width, 16);
     row_offsets_.push_back(head_size_);
     if (array && !in_place<Real>(array)) head_size_ += shape_.queries * copy_stride<Real>(array.width);
   }
   gradient_strips_ = head_size_;
-  head_size_ += round_up(shape_.queries * inputs_.value.width, 16);
+  head_size_ += round_up(round_up(shape_.queries, code_.lanes) * inputs_.value.width, 16);
   gradient_rows_ = head_size_;
   if (!in_place<Real>(saved_.output_gradient))
     head_size_ += shape_.queries * copy_stride<Real>(inputs_.value.width);
@@ -76,6 +86,9 @@ void BackwardWave<Real>::lay_out() {
   head_size_ += round_up(static_cast<int64_t>(plan_.terms.size()) * shape_.queries, 16);
   deltas_ = head_size_;
   head_size_ += round_up(static_cast<int64_t>(plan_.terms.size()) * shape_.queries, 16) + 64;
+  dots_ = head_size_;
+  if (!plan_.row_targets.empty())
+    head_size_ += round_up(static_cast<int64_t>(plan_.terms.size()) * shape_.queries, 16);
 
   for (const Array& array : inputs_.queries) {
     query_sums_.push_back(part_size_);
@@ -191,10 +204,13 @@ void BackwardWave<Real>::load_rows_of(int64_t local_head, Range rows, Real* scra
     const PlainRows<Real> source = rows_of(array, batch, head, copy);
     if (source.data == copy)
       load_rows<Real>(array, batch, head, rows, nullptr, copy + rows.begin * source.stride, source.stride);
-    for (int64_t row = rows.begin; row < rows.end; row += code_.rows) {
-      const int64_t count = std::min(code_.rows, rows.end - row);
+    // As one strip, filled up to whole vectors, or in strips of the register tile's height.
+    const int64_t height = few_ ? rows.size() : code_.rows;
+    for (int64_t row = rows.begin; row < rows.end; row += height) {
+      const int64_t count = std::min(height, rows.end - row),
+                    filled = few_ ? round_up(count, code_.lanes) : count;
       code_.transpose(source.data + row * source.stride, source.stride, count, array.width,
-                      memory + strip_offset + row * array.width, count, count);
+                      memory + strip_offset + row * array.width, filled, filled);
     }
   };
   for (size_t index = 0; index < inputs_.queries.size(); ++index)
@@ -230,6 +246,7 @@ void BackwardWave<Real>::find_deltas(int64_t local_head, Range rows, Real* scrat
         code_.widen(row_address(saved_.output, batch, head, row), saved_.output.storage,
                     saved_.output.feature_stride, width, scratch);
       Real delta = code_.dot(gradient.data + row * gradient.stride, scratch, context_.value_columns);
+      if (!plan_.row_targets.empty()) memory[dots_ + at] = delta;
       if (term.norm && !term.inside && !term.unit) delta *= slots.scalar(term.coefficient, row);
       // What the log-sum passes on reaches the arguments in the same way, with the opposite sign.
       if (term.norm && log_sum_gradients) delta -= log_sum_gradients[norm * places + place];

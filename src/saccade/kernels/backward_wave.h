@@ -30,6 +30,10 @@ class BackwardWave {
   void begin(int64_t first_pair, int64_t pairs, std::byte* memory);
   // A head of the wave with the sums of a unit, which begin at 0.
   BackwardQueries<Real> begin_unit(int64_t local_head, int64_t chunk);
+  // Whether lists are for so few queries that keys and values are better read where they stand.
+  bool few() const { return few_; }
+  // Where a listed unit's gradients of picked keys and values are summed, for few queries.
+  void point_at_sums(BackwardKeys<Real>& keys, int64_t local_head, int64_t chunk) const;
   // Adds a tile's gradients of keys and values to those of a listed unit.
   void scatter_keys(const BackwardKeys<Real>& keys, int64_t local_head, int64_t chunk) const;
   // The partial sums together.
@@ -44,6 +48,7 @@ class BackwardWave {
 
  private:
   void lay_out();
+  bool reads_singly() const;
   int64_t sum_length(const Target& target) const;
   bool wants_chain() const;
   Real uniform_scale(size_t product) const;
@@ -74,8 +79,9 @@ class BackwardWave {
   // In numbers: sizes of a head's and a unit's memory, and where their pieces begin.
   int64_t head_size_ = 0, part_size_ = 0;
   std::vector<int64_t> strip_offsets_, row_offsets_, query_sums_, target_sums_, key_sums_;
-  int64_t gradient_strips_ = 0, gradient_rows_ = 0, log_sums_ = 0, deltas_ = 0, value_sums_ = 0;
+  int64_t gradient_strips_ = 0, gradient_rows_ = 0, log_sums_ = 0, deltas_ = 0, dots_ = 0, value_sums_ = 0;
   int64_t chunks_ = 1, wave_ = 1;
+  bool few_ = false;
 
   int64_t first_pair_ = 0, pairs_ = 0, first_head_ = 0;
   Real* heads_ = nullptr;

@@ -240,7 +240,7 @@ inline std::vector<Case> list_cases() {
                          .queries = turn % 3 ? 71 : 127,
                          .keys = turn % 2 ? 67 : 301,
                          .width = turn % 4 ? 16 : 5,
-                         .value_width = 8,
+                         .value_width = turn % 3 ? 16 : 8,
                          .batch = 1 + turn % 2,
                          .group = 1 + turn % 2,
                          .offset = 5 * turn,

@@ -15,6 +15,7 @@
 #include "saccade/kernels/denormals.h"
 #include "saccade/kernels/forward_tile.h"
 #include "saccade/kernels/key_store.h"
+#include "saccade/kernels/list_walk.h"
 #include "saccade/kernels/score_bound.h"
 #include "saccade/kernels/unit_queue.h"
 
@@ -277,33 +278,19 @@ class Forward {
     }
   }
 
-  // Blocks of picked keys; a key tile is picked key by key.
+  // Blocks of picked keys.
   void walk_list(ForwardTile<Real>& tile, const KeyPacker<Real>& packer, int64_t batch, int64_t head,
                  int64_t number, Range queries, Real* scratch) {
     const Shape& shape = inputs_.shape;
     const Lists& lists = inputs_.lists;
-    const int32_t* starts = lists.starts + batch * lists.batch_stride + head * lists.head_stride;
     auto* picked = reinterpret_cast<int32_t*>(scratch + packer.size());
     const int64_t pair = batch * shape.key_heads + head / shape.group();
     KeyBlock<Real> block;
-    int64_t count = 0;
-    const auto flush = [&] {
-      if (count == 0) return;
-      // Programs run over whole panels, so the places past the last key name one that exists.
-      std::fill(picked + count, picked + round_up(count, context_.code.panel), picked[count - 1]);
-      packer.pick(block, pair, picked, count, packer.few(queries.size()), scratch);
-      add(tile, block, queries);
-      count = 0;
-    };
-    for (int64_t entry = starts[number]; entry < starts[number + 1]; ++entry) {
-      const int64_t begin = lists.keys[entry] * lists.key_tile,
-                    end = std::min(begin + lists.key_tile, shape.keys);
-      for (int64_t key = begin; key < end; ++key) {
-        picked[count++] = static_cast<int32_t>(key);
-        if (count == kTileKeys) flush();
-      }
-    }
-    flush();
+    for_picked(lists, batch, head, number, shape.keys, kTileKeys, context_.code.panel, picked,
+               [&](int64_t count) {
+                 packer.pick(block, pair, picked, count, packer.few(queries.size()), scratch);
+                 add(tile, block, queries);
+               });
   }
 
   const KernelPlan& plan_;

@@ -71,6 +71,7 @@ struct AccumulateTask {
   Real* c;
   int64_t c_stride;
   const Real* const* b_rows = nullptr;  // instead of b: where each of its rows stands
+  Real* const* c_rows = nullptr;        // instead of c: the same; for transposed a alone
 };
 
 // One scalar operation of the formula language over a strip.

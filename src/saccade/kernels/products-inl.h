@@ -197,8 +197,8 @@ HWY_INLINE void row_scores_of(const RowScoreTask<Real>& task) {
       row_score_register_tile<kFewKeys, NV, Fold>(d, task, first + key, part + key * NV * lanes);
     for (; key < count; ++key)
       row_score_register_tile<1, NV, Fold>(d, task, first + key, part + key * NV * lanes);
-    transpose(part, NV * lanes, count, std::min(NV * lanes, (task.rows * Fold + 7) / 8 * 8), turned, kPart,
-              count);
+    const int64_t columns = std::min(NV * lanes, (task.rows * Fold + 7) / 8 * 8);
+    transpose(part, NV * lanes, count, columns, turned, kPart, count);
     for (int64_t row = 0; row < task.rows; ++row)
       for (int64_t c = 0; c < count; c += lanes) {
         auto sum = hn::LoadU(d, turned + row * Fold * kPart + c);
@@ -224,15 +224,19 @@ void row_scores(const RowScoreTask<Real>& task) {
   row_scores_of<1, 1>(task);
 }
 
-template <class D, int R, int NV, int64_t RowStep, int64_t DepthStep, bool Anywhere>
-HWY_INLINE void accumulate_register_tile(D d, const AccumulateTask<Scalar<D>>& task, const Scalar<D>* a,
-                                         int64_t column, Scalar<D>* c) {
+// Where the rows of a product's factor b and of its result stand.
+enum class Standing { evenly, b_anywhere, c_anywhere };
+
+template <class D, int R, int NV, int64_t RowStep, int64_t DepthStep, Standing standing>
+HWY_INLINE void accumulate_register_tile(D d, const AccumulateTask<Scalar<D>>& task, int64_t first,
+                                         int64_t column) {
+  const Scalar<D>* a = task.a + first * RowStep;
   const auto lanes = static_cast<int64_t>(hn::Lanes(d));
   hn::Vec<D> acc[R][NV];
   SACCADE_UNROLL
   for (int r = 0; r < R; ++r) SACCADE_UNROLL
   for (int v = 0; v < NV; ++v) acc[r][v] = hn::Zero(d);
-  if constexpr (Anywhere)
+  if constexpr (standing == Standing::b_anywhere)
     multiply_register_tile<R, NV, RowStep, DepthStep>(d, a, AnyRows<Scalar<D>>{task.b_rows, column},
                                                       task.depth, acc);
   else
@@ -242,12 +246,17 @@ HWY_INLINE void accumulate_register_tile(D d, const AccumulateTask<Scalar<D>>& t
   SACCADE_UNROLL
   for (int r = 0; r < R; ++r) SACCADE_UNROLL
   for (int v = 0; v < NV; ++v) {
-    Scalar<D>* out = c + r * task.c_stride + column + v * lanes;
+    Scalar<D>* row;
+    if constexpr (standing == Standing::c_anywhere)
+      row = task.c_rows[first + r];
+    else
+      row = task.c + (first + r) * task.c_stride;
+    Scalar<D>* out = row + column + v * lanes;
     hn::StoreU(hn::Add(hn::LoadU(d, out), acc[r][v]), d, out);
   }
 }
 
-template <class Real, int64_t RowStep, int64_t DepthStep, bool Anywhere = false>
+template <class Real, int64_t RowStep, int64_t DepthStep, Standing standing = Standing::evenly>
 HWY_INLINE void accumulate_layout(const AccumulateTask<Real>& task) {
   const hn::ScalableTag<Real> d;
   const auto lanes = static_cast<int64_t>(hn::Lanes(d));
@@ -257,34 +266,32 @@ HWY_INLINE void accumulate_layout(const AccumulateTask<Real>& task) {
     for (; column + 4 * lanes <= task.columns; column += 4 * lanes)
       for (int64_t first = 0; first < task.rows; first += 4)
         with_rows<4>(std::min<int64_t>(4, task.rows - first), [&]<int R>() HWY_ATTR {
-          accumulate_register_tile<decltype(d), R, 4, RowStep, DepthStep, Anywhere>(
-              d, task, task.a + first * RowStep, column, task.c + first * task.c_stride);
+          accumulate_register_tile<decltype(d), R, 4, RowStep, DepthStep, standing>(d, task, first, column);
         });
   // Strips of equal height: one with the few rows that are left over would not keep the multipliers busy.
   const int64_t strips = (task.rows + kStripRows - 1) / kStripRows,
                 height = (task.rows + strips - 1) / strips;
   while (column < task.columns) {
     const bool pair = column + 2 * lanes <= task.columns;
-    for (int64_t first = 0; first < task.rows; first += height) {
-      const Real* a = task.a + first * RowStep;
-      Real* c = task.c + first * task.c_stride;
+    for (int64_t first = 0; first < task.rows; first += height)
       with_rows(std::min<int64_t>(height, task.rows - first), [&]<int R>() HWY_ATTR {
         if (pair)
-          accumulate_register_tile<decltype(d), R, 2, RowStep, DepthStep, Anywhere>(d, task, a, column, c);
+          accumulate_register_tile<decltype(d), R, 2, RowStep, DepthStep, standing>(d, task, first, column);
         else
-          accumulate_register_tile<decltype(d), R, 1, RowStep, DepthStep, Anywhere>(d, task, a, column, c);
+          accumulate_register_tile<decltype(d), R, 1, RowStep, DepthStep, standing>(d, task, first, column);
       });
-    }
     column += pair ? 2 * lanes : lanes;
   }
 }
 
 template <class Real>
 void accumulate(const AccumulateTask<Real>& task) {
-  if (task.transposed)
+  if (task.transposed && task.c_rows)
+    accumulate_layout<Real, 1, kTileStride, Standing::c_anywhere>(task);
+  else if (task.transposed)
     accumulate_layout<Real, 1, kTileStride>(task);
   else if (task.b_rows)
-    accumulate_layout<Real, kTileStride, 1, true>(task);
+    accumulate_layout<Real, kTileStride, 1, Standing::b_anywhere>(task);
   else
     accumulate_layout<Real, kTileStride, 1>(task);
 }
