@@ -1,12 +1,13 @@
-// Few rows go through a product that streams the weights; see kernels/few_rows.h.
+// Few rows go through a product that streams the weights (kernels/few_rows.h), others through one that packs
+// them (kernels/matrix_product.h).
 #include "saccade/models/layers.h"
 
 #include <ATen/ops/gelu.h>
 #include <ATen/ops/layer_norm.h>
-#include <ATen/ops/linear.h>
 #include <ATen/ops/relu.h>
 #include <ATen/ops/silu.h>
 
+#include "saccade/attention/steady_product.h"
 #include "saccade/kernels/few_rows.h"
 #include "saccade/models/gates.h"
 
@@ -37,7 +38,7 @@ Tensor project(const Tensor& x, const Tensor& weight, const Tensor& bias, const 
   const int64_t depth = weight.size(1), rows = x.numel() / std::max<int64_t>(depth, 1);
   if (rows < 1 || rows > kernels::kFewRows || wants_gradient(x, weight) || !plain_float(x) ||
       !plain_float(weight) || (bias.defined() && !plain_float(bias)))
-    return at::linear(x, weight, bias.defined() ? std::optional(bias) : std::nullopt);
+    return steady_linear(x, weight, bias);
   std::vector<int64_t> shape = x.sizes().vec();
   shape.back() = weight.size(0);
   Tensor result = torch::empty(shape, x.options());

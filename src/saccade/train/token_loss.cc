@@ -7,6 +7,7 @@
 #include <torch/csrc/autograd/custom_function.h>
 
 #include "saccade/attention/shapes.h"
+#include "saccade/attention/steady_product.h"
 #include "saccade/base/error.h"
 
 namespace saccade {
@@ -34,7 +35,8 @@ struct TokenLoss : torch::autograd::Function<TokenLoss> {
     for (int64_t first = 0; first < rows; first += chunk) {
       const int64_t count = std::min(chunk, rows - first);
       const Tensor x = hidden.narrow(0, first, count), target = targets.narrow(0, first, count).unsqueeze(1);
-      const Tensor logits = x.matmul(weight.t());
+      Tensor logits = torch::empty({count, vocabulary}, x.options());
+      steady_product_into(logits, x, weight.t(), false);
       // In double only where numbers are added up: a row's own sum is what any softmax does.
       Tensor log_p = at::_log_softmax(
           logits.scalar_type() == torch::kDouble ? logits : logits.to(torch::kFloat), 1, false);
@@ -47,8 +49,9 @@ struct TokenLoss : torch::autograd::Function<TokenLoss> {
       gradient.scatter_add_(1, target, torch::full_like(target, smoothing - 1, gradient.options()));
       if (smoothing > 0) gradient.sub_(smoothing / static_cast<double>(vocabulary));
       gradient = gradient.to(hidden.scalar_type());
-      hidden_gradient.narrow(0, first, count).copy_(gradient.matmul(weight));
-      weight_gradient.addmm_(gradient.t(), x);
+      Tensor of_x = hidden_gradient.narrow(0, first, count);
+      steady_product_into(of_x, gradient, weight, false);
+      steady_product_into(weight_gradient, gradient.t(), x, true);
     }
     if (learns) context->save_for_backward({hidden_gradient, weight_gradient});
     return torch::full({}, sum, hidden.options().dtype(torch::kDouble));
