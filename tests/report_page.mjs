@@ -115,6 +115,7 @@ async function a_chart_can_be_touched(page) {
   await log.click();
 
   await (await figure.$("summary")).click();
+  await figure.waitForSelector(".numbers tbody tr");  // filled when the browser says that it is open
   const rows = await figure.$$eval(".numbers tbody tr", (nodes) => nodes.map((node) => [...node.cells].map((cell) => cell.textContent)));
   equal(rows.length, spec.series[0].x.length, "as many numbers as points");
   near(Number(rows[3][1].split(" ")[0]).toFixed(4), spec.series[0].y[3].toFixed(4), "a number of the table");

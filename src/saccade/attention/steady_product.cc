@@ -3,6 +3,7 @@
 #include "saccade/attention/steady_product.h"
 
 #include <ATen/Parallel.h>
+#include <ATen/autocast_mode.h>
 #include <ATen/ops/linear.h>
 #include <torch/csrc/autograd/custom_function.h>
 #include <torch/types.h>
@@ -157,11 +158,14 @@ class SteadyLinear : public torch::autograd::Function<SteadyLinear> {
 
 bool is_float(const Tensor& tensor) { return tensor.scalar_type() == at::kFloat && is_plain(tensor); }
 
+// Whether products are to be computed in another precision than their factors have.
+bool is_cast() { return at::autocast::is_autocast_enabled(at::kCPU); }
+
 }  // namespace
 
 Tensor steady_linear(const Tensor& x, const Tensor& weight, const Tensor& bias) {
-  if (!is_float(x) || !is_float(weight) || (bias.defined() && !is_float(bias)) || x.numel() == 0 ||
-      x.size(-1) != weight.size(1))
+  if (is_cast() || !is_float(x) || !is_float(weight) || (bias.defined() && !is_float(bias)) ||
+      x.numel() == 0 || x.size(-1) != weight.size(1))
     return at::linear(x, weight, bias.defined() ? std::optional(bias) : std::nullopt);
   const bool learns = torch::GradMode::is_enabled() && (x.requires_grad() || weight.requires_grad() ||
                                                         (bias.defined() && bias.requires_grad()));
@@ -170,12 +174,12 @@ Tensor steady_linear(const Tensor& x, const Tensor& weight, const Tensor& bias) 
 }
 
 void steady_product_into(Tensor& result, const Tensor& a, const Tensor& b, bool add) {
-  if (is_float(a) && is_float(b) && is_float(result) && result.stride(1) == 1)
+  if (!is_cast() && is_float(a) && is_float(b) && is_float(result) && result.stride(1) == 1)
     multiply(a, b, nullptr, add, result);
   else if (add)
-    result.addmm_(a, b);
+    result.add_(a.matmul(b));
   else
-    at::mm_out(result, a, b);
+    result.copy_(a.matmul(b));
 }
 
 Tensor steady_product(const Tensor& a, const Tensor& b) {
