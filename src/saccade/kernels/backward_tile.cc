@@ -226,6 +226,10 @@ void BackwardTile<Real>::weigh_strip(const BackwardQueries<Real>& queries, const
       streams_[products + 2 * index + 1] = coefficient_gradient;
     }
     if (!all_softmax_) hide(keys, state, place, columns, Real{0}, weights_ + shift);
+    for (const Target& target : plan_.targets)
+      if (target.product >= 0 && single_reader(plan_.adjoint, target.adjoint))
+        adjoint_program_.direct(target.adjoint,
+                                score_gradients_[static_cast<size_t>(target.product)] + shift);
     if (runs_adjoint_)
       adjoint_program_.run(place, columns, adjoint_slots_of_head_, context_.inputs, streams_.data());
   }
@@ -308,9 +312,11 @@ void BackwardTile<Real>::take_targets(const BackwardQueries<Real>& queries, cons
     // Only now: sums of diagonals clear margins, which a copy must not take for values.
     if (target.product >= 0 && score_gradients_[static_cast<size_t>(target.product)]) {
       Real* own = score_gradients_[static_cast<size_t>(target.product)] + shift;
-      std::array<const Real*, kMostRows> rows;
-      for (int64_t r = 0; r < place.rows; ++r) rows[static_cast<size_t>(r)] = adjoint + r * kTileStride;
-      code_.copy({rows.data(), 1}, place.rows, columns.begin, columns.end, own);
+      if (adjoint != own) {
+        std::array<const Real*, kMostRows> rows;
+        for (int64_t r = 0; r < place.rows; ++r) rows[static_cast<size_t>(r)] = adjoint + r * kTileStride;
+        code_.copy({rows.data(), 1}, place.rows, columns.begin, columns.end, own);
+      }
       if (context_.scale_varies()) {
         const Real scale = context_.scale(static_cast<size_t>(target.product), *forward_slots_[0]);
         for (int64_t r = 0; r < place.rows; ++r)

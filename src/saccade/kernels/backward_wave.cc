@@ -219,16 +219,39 @@ void BackwardWave<Real>::load_rows_of(int64_t local_head, Range rows, Real* scra
   find_deltas(local_head, rows, scratch);
 }
 
+// What a term gave for a row: where it stands if it can be read there, otherwise in the scratch.
+template <class Real>
+const Real* BackwardWave<Real>::output_row(size_t term, int64_t batch, int64_t head, int64_t row,
+                                           Real* scratch) const {
+  const int64_t width = inputs_.value.width;
+  const void* source = nullptr;
+  Storage storage = storage_of<Real>();
+  int64_t stride = 1;
+  if (saved_.partials) {
+    const int64_t place = (batch * shape_.heads + head) * shape_.queries + row,
+                  places = shape_.batch * shape_.heads * shape_.queries;
+    source =
+        static_cast<const Real*>(saved_.partials) + (static_cast<int64_t>(term) * places + place) * width;
+  } else {
+    source = row_address(saved_.output, batch, head, row);
+    storage = saved_.output.storage;
+    stride = saved_.output.feature_stride;
+  }
+  if (storage == storage_of<Real>() && stride == 1 && width % code_.lanes == 0)
+    return static_cast<const Real*>(source);
+  code_.widen(source, storage, stride, width, scratch);
+  return scratch;
+}
+
 // Per term and row: its log-sum, and the sum over keys of weight times weight gradient, which is the
 // output's gradient times the term's output.
 template <class Real>
 void BackwardWave<Real>::find_deltas(int64_t local_head, Range rows, Real* scratch) const {
   const int64_t batch = (first_head_ + local_head) / shape_.heads,
                 head = (first_head_ + local_head) % shape_.heads;
-  const int64_t places = shape_.batch * shape_.heads * shape_.queries, width = inputs_.value.width;
+  const int64_t places = shape_.batch * shape_.heads * shape_.queries;
   const auto* log_sums = static_cast<const Real*>(saved_.log_sums);
   const auto* log_sum_gradients = static_cast<const Real*>(saved_.log_sum_gradients);
-  const auto* partials = static_cast<const Real*>(saved_.partials);
   const Slots<Real>& slots = context_.forward_slots.at(batch, head);
   Real* memory = head_memory(local_head);
   const PlainRows<Real> gradient = rows_of(saved_.output_gradient, batch, head, memory + gradient_rows_);
@@ -239,13 +262,8 @@ void BackwardWave<Real>::find_deltas(int64_t local_head, Range rows, Real* scrat
       const int64_t place = (batch * shape_.heads + head) * shape_.queries + row;
       const int64_t at = static_cast<int64_t>(index) * shape_.queries + row;
       memory[log_sums_ + at] = term.norm ? log_sums[norm * places + place] : Real{0};
-      if (partials)
-        code_.widen(partials + (static_cast<int64_t>(index) * places + place) * width, storage_of<Real>(), 1,
-                    width, scratch);
-      else
-        code_.widen(row_address(saved_.output, batch, head, row), saved_.output.storage,
-                    saved_.output.feature_stride, width, scratch);
-      Real delta = code_.dot(gradient.data + row * gradient.stride, scratch, context_.value_columns);
+      Real delta = code_.dot(gradient.data + row * gradient.stride,
+                             output_row(index, batch, head, row, scratch), context_.value_columns);
       if (!plan_.row_targets.empty()) memory[dots_ + at] = delta;
       if (term.norm && !term.inside && !term.unit) delta *= slots.scalar(term.coefficient, row);
       // What the log-sum passes on reaches the arguments in the same way, with the opposite sign.

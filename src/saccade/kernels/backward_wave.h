@@ -60,6 +60,7 @@ class BackwardWave {
   PlainRows<Real> rows_of(const Array& array, int64_t batch, int64_t head, const Real* copy) const;
   void load_heads(int64_t heads);
   void load_rows_of(int64_t local_head, Range rows, Real* scratch) const;
+  const Real* output_row(size_t term, int64_t batch, int64_t head, int64_t row, Real* scratch) const;
   void find_deltas(int64_t local_head, Range rows, Real* scratch) const;
   void add_rows(const Array& array, int64_t batch, int64_t head, Range rows, int64_t offset,
                 int64_t first_local, int64_t members, Real scale, const Real* real) const;

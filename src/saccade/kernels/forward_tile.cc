@@ -58,14 +58,17 @@ std::vector<bool> in_place_terms(const KernelPlan& plan) {
   return result;
 }
 
+bool single_reader(const Program& program, const Operand& output) {
+  if (output.kind != Operand::Kind::reg) return false;
+  return std::ranges::count_if(program.outputs, [&](const Operand& other) {
+           return other.kind == Operand::Kind::reg && other.index == output.index;
+         }) == 1;
+}
+
 std::vector<bool> direct_terms(const KernelPlan& plan) {
   std::vector<bool> result;
-  for (const Term& term : plan.terms) {
-    int readers = 0;
-    for (const Operand& output : plan.forward.outputs)
-      readers += output.kind == Operand::Kind::reg && output.index == term.argument.index;
-    result.push_back(term.norm && term.argument.kind == Operand::Kind::reg && readers == 1);
-  }
+  for (const Term& term : plan.terms)
+    result.push_back(term.norm && single_reader(plan.forward, term.argument));
   return result;
 }
 
@@ -469,7 +472,11 @@ void ForwardTile<Real>::finish(const ForwardOutputs& outputs) {
       ++norm;
       code_.scale_rows(sums, columns, rows, columns, factors_);
     }
-    if (partials)
+    // The rows of one head are neighbours there, too.
+    if (partials && forward_slots_.size() == 1 && width == columns)
+      code_.narrow(sums, storage_of<Real>(), 1, rows * width,
+                   partials + (static_cast<int64_t>(index) * places + place_of(rows_[0])) * width);
+    else if (partials)
       for (int64_t row = 0; row < rows; ++row)
         code_.narrow(
             sums + row * columns, storage_of<Real>(), 1, width,

@@ -68,6 +68,8 @@ struct CallContext {
 // Per term: whether its argument is a product that nothing else reads, so that the weights may take its
 // place.
 std::vector<bool> in_place_terms(const KernelPlan& plan);
+// Whether a program computes an output in a register that is no other output, so that it may stand elsewhere.
+bool single_reader(const Program& program, const Operand& output);
 // Per term: whether its argument is computed by the program into a register of its own, which may then be the
 // tile of the weights.
 std::vector<bool> direct_terms(const KernelPlan& plan);

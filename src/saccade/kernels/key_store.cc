@@ -7,7 +7,7 @@ namespace saccade::kernels {
 namespace {
 
 // Beyond this the packed keys of more heads would only push each other out of the caches.
-constexpr int64_t kStoreBytes = int64_t{16} << 20;
+constexpr int64_t kStoreBytes = int64_t{4} << 20;
 
 // A padded row may hold NaN, which a copy replaces.
 template <class Real>
@@ -118,8 +118,9 @@ void KeyPacker<Real>::pick(KeyBlock<Real>& block, int64_t pair, const int32_t* p
   block.value_rows.clear();
   if (few && values_in_place_) {
     const auto* base = reinterpret_cast<const Real*>(row_address(inputs.value, batch, head, 0));
+    block.value_rows.resize(static_cast<size_t>(count));
     for (int64_t k = 0; k < count; ++k)
-      block.value_rows.push_back(base + picked[k] * inputs.value.token_stride);
+      block.value_rows[static_cast<size_t>(k)] = base + picked[k] * inputs.value.token_stride;
     return;
   }
   for (int64_t k = 0; k < count; ++k)

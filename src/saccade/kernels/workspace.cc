@@ -10,7 +10,7 @@
 namespace saccade::kernels {
 namespace {
 
-constexpr size_t kMostBlocks = 16, kMostBytes = size_t{64} << 20, kAlignment = 4096;
+constexpr size_t kMostBlocks = 16, kMostBytes = size_t{256} << 20, kAlignment = 4096;
 
 struct Block {
   std::byte* data;
