@@ -16,39 +16,55 @@ HWY_BEFORE_NAMESPACE();
 namespace saccade::kernels::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-// `Count` vectors of row r, from column c on. Which step comes next is known by heart after a few turns, so
-// that choosing it costs little beside even a few vectors.
-template <int Count, class D>
+// `Count` vectors of each of `Rows` rows from r on, from column c on. Which step comes next is known by heart
+// after a few turns, so that choosing it costs little beside even a few vectors.
+template <int Rows, int Count, class D>
 HWY_INLINE void chain_vectors(D d, const ChainTask<Scalar<D>>& task, int64_t r, int64_t c) {
   using Real = Scalar<D>;
   const auto lanes = static_cast<int64_t>(hn::Lanes(d));
-  hn::Vec<D> held[Count];
+  hn::Vec<D> held[Rows][Count];
 #pragma GCC unroll 16
-  for (int v = 0; v < Count; ++v) held[v] = hn::Zero(d);
+  for (int u = 0; u < Rows; ++u)
+#pragma GCC unroll 16
+    for (int v = 0; v < Count; ++v) held[u][v] = hn::Zero(d);
   for (const ChainStep<Real>*step = task.steps, *end = step + task.count; step != end; ++step) {
     const View<Real> first = step->other[0], second = step->other[1];
-    const Real* a = first.rows ? first.rows[r] + c * first.step : nullptr;
-    const Real* b = second.rows ? second.rows[r] + c * second.step : nullptr;
+    const Real* a[Rows];
+    const Real* b[Rows];
+#pragma GCC unroll 16
+    for (int u = 0; u < Rows; ++u) {
+      a[u] = first.rows ? first.rows[r + u] + c * first.step : nullptr;
+      b[u] = second.rows ? second.rows[r + u] + c * second.step : nullptr;
+    }
     const int64_t a_step = first.step * lanes, b_step = second.step * lanes;
-#define SACCADE_EACH_VECTOR(expression)                                            \
-  {                                                                                \
-    _Pragma("GCC unroll 16") for (int v = 0; v < Count; ++v) held[v] = expression; \
-    break;                                                                         \
+#define SACCADE_EACH_VECTOR(expression)                            \
+  {                                                                \
+    _Pragma("GCC unroll 16") for (int u = 0; u < Rows; ++u)        \
+        _Pragma("GCC unroll 16") for (int v = 0; v < Count; ++v) { \
+      const auto x = held[u][v];                                   \
+      held[u][v] = expression;                                     \
+    }                                                              \
+    break;                                                         \
   }
-#define SACCADE_A hn::LoadU(d, a + v * a_step)
-#define SACCADE_B hn::LoadU(d, b + v * b_step)
+#define SACCADE_A hn::LoadU(d, a[u] + v * a_step)
+#define SACCADE_B hn::LoadU(d, b[u] + v * b_step)
 #define SACCADE_UNARY(op) \
   case chain_code(op, 0): \
-    SACCADE_EACH_VECTOR(vector_apply<op>(d, held[v], held[v], held[v]))
+    SACCADE_EACH_VECTOR(vector_apply<op>(d, x, x, x))
 #define SACCADE_BINARY(op) \
   case chain_code(op, 0):  \
-    SACCADE_EACH_VECTOR(vector_apply<op>(d, held[v], SACCADE_A, held[v]))
+    SACCADE_EACH_VECTOR(vector_apply<op>(d, x, SACCADE_A, x))
 #define SACCADE_BINARY_SECOND(op) \
   case chain_code(op, 1):         \
-    SACCADE_EACH_VECTOR(vector_apply<op>(d, SACCADE_A, held[v], held[v]))
+    SACCADE_EACH_VECTOR(vector_apply<op>(d, SACCADE_A, x, x))
     switch (step->code) {
-      case kChainLoad:
-        SACCADE_EACH_VECTOR(SACCADE_A)
+      case kChainLoad: {
+#pragma GCC unroll 16
+        for (int u = 0; u < Rows; ++u)
+#pragma GCC unroll 16
+          for (int v = 0; v < Count; ++v) held[u][v] = SACCADE_A;
+        break;
+      }
         SACCADE_UNARY(Op::negate)
         SACCADE_UNARY(Op::logical_not)
         SACCADE_UNARY(Op::abs)
@@ -71,11 +87,11 @@ HWY_INLINE void chain_vectors(D d, const ChainTask<Scalar<D>>& task, int64_t r, 
         SACCADE_BINARY(Op::logical_and)
         SACCADE_BINARY(Op::logical_or)
       case chain_code(Op::where, 0):
-        SACCADE_EACH_VECTOR(vector_apply<Op::where>(d, held[v], SACCADE_A, SACCADE_B))
+        SACCADE_EACH_VECTOR(vector_apply<Op::where>(d, x, SACCADE_A, SACCADE_B))
       case chain_code(Op::where, 1):
-        SACCADE_EACH_VECTOR(vector_apply<Op::where>(d, SACCADE_A, held[v], SACCADE_B))
+        SACCADE_EACH_VECTOR(vector_apply<Op::where>(d, SACCADE_A, x, SACCADE_B))
       case chain_code(Op::where, 2):
-        SACCADE_EACH_VECTOR(vector_apply<Op::where>(d, SACCADE_A, SACCADE_B, held[v]))
+        SACCADE_EACH_VECTOR(vector_apply<Op::where>(d, SACCADE_A, SACCADE_B, x))
       default:
         __builtin_unreachable();
     }
@@ -86,9 +102,12 @@ HWY_INLINE void chain_vectors(D d, const ChainTask<Scalar<D>>& task, int64_t r, 
 #undef SACCADE_BINARY
 #undef SACCADE_BINARY_SECOND
     if (step->out) {
-      Real* out = *step->out + r * kTileStride + c;
 #pragma GCC unroll 16
-      for (int v = 0; v < Count; ++v) hn::StoreU(held[v], d, out + v * lanes);
+      for (int u = 0; u < Rows; ++u) {
+        Real* out = *step->out + (r + u) * kTileStride + c;
+#pragma GCC unroll 16
+        for (int v = 0; v < Count; ++v) hn::StoreU(held[u][v], d, out + v * lanes);
+      }
     }
   }
 }
@@ -98,16 +117,22 @@ void chain(const ChainTask<Real>& given) {
   const hn::ScalableTag<Real> d;
   const ChainTask<Real> task = given;
   const auto lanes = static_cast<int64_t>(hn::Lanes(d));
-  for (int64_t r = 0; r < task.rows; ++r) {
+  int64_t r = 0;
+#if HWY_TARGET <= HWY_AVX3
+  // Short rows: two at once, where there are registers for them.
+  if (task.end - task.begin == 6 * lanes)
+    for (; r + 2 <= task.rows; r += 2) chain_vectors<2, 6>(d, task, r, task.begin);
+#endif
+  for (; r < task.rows; ++r) {
     int64_t c = task.begin;
-    for (; c + 8 * lanes <= task.end; c += 8 * lanes) chain_vectors<8>(d, task, r, c);
+    for (; c + 8 * lanes <= task.end; c += 8 * lanes) chain_vectors<1, 8>(d, task, r, c);
     // What is left of 8, in one piece where tiles usually end.
     if (c + 6 * lanes <= task.end) {
-      chain_vectors<6>(d, task, r, c);
+      chain_vectors<1, 6>(d, task, r, c);
       c += 6 * lanes;
     }
-    for (; c + 2 * lanes <= task.end; c += 2 * lanes) chain_vectors<2>(d, task, r, c);
-    if (c < task.end) chain_vectors<1>(d, task, r, c);
+    for (; c + 2 * lanes <= task.end; c += 2 * lanes) chain_vectors<1, 2>(d, task, r, c);
+    if (c < task.end) chain_vectors<1, 1>(d, task, r, c);
   }
 }
 

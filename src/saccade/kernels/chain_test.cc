@@ -18,7 +18,7 @@ class Chain : public ::testing::Test {};
 using Reals = ::testing::Types<float, double>;
 TYPED_TEST_SUITE(Chain, Reals);
 
-constexpr int64_t kRows = 2;
+constexpr int64_t kRows = 3;
 
 // A strip of kRows rows as tiles have them, with numbers that differ everywhere.
 template <class Real>

@@ -7,7 +7,7 @@ namespace saccade::kernels {
 namespace {
 
 // Beyond this the packed keys of more heads would only push each other out of the caches.
-constexpr int64_t kStoreBytes = int64_t{4} << 20;
+constexpr int64_t kStoreBytes = int64_t{8} << 20;
 
 // A padded row may hold NaN, which a copy replaces.
 template <class Real>
@@ -147,6 +147,9 @@ KeyStore<Real>::KeyStore(const CallContext<Real>& context)
   const int64_t pairs = inputs.shape.batch * inputs.shape.key_heads;
   const int64_t bytes = pair_size_ * static_cast<int64_t>(sizeof(Real));
   capacity_ = std::clamp<int64_t>(kStoreBytes / std::max<int64_t>(bytes, 1), 1, pairs);
+  // As many in the last wave as in the others, so that no thread is left without work.
+  const int64_t waves = (pairs + capacity_ - 1) / capacity_;
+  capacity_ = (pairs + waves - 1) / waves;
   memory_ = std::make_unique<Workspace>(static_cast<size_t>(capacity_ * bytes));
 }
 

@@ -132,6 +132,7 @@ void TileProgram<Real>::set_register(size_t reg, Real* strip) {
 template <class Real>
 void TileProgram<Real>::repeat_in_all_rows(size_t index, Real value) {
   Real* vector = broadcasts_ + static_cast<int64_t>(index) * kMostRows * kBroadcast;
+  if (widths_[index] == 0 && pointers_[index * kMostRows] == vector && *vector == value) return;
   std::fill_n(vector, kBroadcast, value);
   std::fill_n(&pointers_[index * kMostRows], kMostRows, vector);
   widths_[index] = 0;
@@ -151,6 +152,10 @@ void TileProgram<Real>::resolve(const StripPlace& place, Range columns, const Sl
     const Rate rate = slots[0]->rate(operand.index);
     if ((rate == Rate::head || rate == Rate::constant) && slots.size() == 1) {
       repeat_in_all_rows(index, *slots[0]->data(operand.index));
+      continue;
+    }
+    if (rate == Rate::column && slots.size() == 1 && !place.picked) {  // the same for all queries
+      std::fill_n(rows, place.rows, slots[0]->row_of(operand.index, place.row[0].query) + place.first_key);
       continue;
     }
     for (int64_t r = 0; r < place.rows; ++r) {
