@@ -61,6 +61,9 @@ TEST(Rounds, EveryContestantRunsInEveryRound) {
   EXPECT_THAT(order, HasSubstr("ababab"));
   EXPECT_EQ(order.substr(order.size() - 6), "ababab");
   for (const Measurement& measurement : measured) EXPECT_EQ(measurement.seconds.size(), 3);
+  order.clear();
+  measure({contestant("a"), contestant("b"), contestant("c")}, {.repeats = 3, .shortest = 1e-12});
+  EXPECT_EQ(order.substr(order.size() - 9), "abcacbabc");
 }
 
 TEST(Rounds, AContestantThatFailsIsReportedAndTheOthersGoOn) {
