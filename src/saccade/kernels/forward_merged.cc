@@ -56,7 +56,8 @@ void ForwardTile<Real>::run_merged(const std::vector<KeyBlock<Real>>& blocks,
       }
     };
     for (size_t number = 0; number < blocks.size(); ++number) {
-      subs[number] = sub_tile(blocks[number], block_states[number], clip_band, first);
+      subs[number] = sub_tile(blocks[number], block_states[number], clip_band,
+                              trim(blocks[number], block_states[number], clip_band), first);
       if (!subs[number].any) continue;
       use_block(number);
       score(blocks[number], subs[number]);

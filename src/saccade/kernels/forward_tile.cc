@@ -236,9 +236,28 @@ Range ForwardTile<Real>::clip(const KeyBlock<Real>& block, int64_t first_row, in
   return {begin / code_.panel, begin < end ? (end + code_.panel - 1) / code_.panel : begin / code_.panel};
 }
 
+// The same for the whole tile and a mask that is no band: panels at both ends that hold nothing for any row,
+// such as those behind a few first keys, are left out.
+template <class Real>
+Range ForwardTile<Real>::trim(const KeyBlock<Real>& block, TileState state, bool clip_band) {
+  Range panels{0, (block.count + code_.panel - 1) / code_.panel};
+  if (state != TileState::mixed || !clip_band || plan_.band.exact || block.picked || mask_slots_.size() != 1)
+    return panels;
+  const Range queries = query_range(0, static_cast<int64_t>(rows_.size()));
+  const auto empty = [&](int64_t panel) {
+    const int64_t key = block.first + panel * code_.panel;
+    return map_.state(*mask_slots_[0], queries,
+                      {key, std::min(key + code_.panel, block.first + block.count)}) == TileState::empty;
+  };
+  while (!panels.empty() && empty(panels.end - 1)) --panels.end;
+  while (!panels.empty() && empty(panels.begin)) ++panels.begin;
+  return panels;
+}
+
 template <class Real>
 typename ForwardTile<Real>::SubTile ForwardTile<Real>::sub_tile(const KeyBlock<Real>& block, TileState state,
-                                                                bool clip_band, int64_t first) {
+                                                                bool clip_band, Range allowed,
+                                                                int64_t first) {
   SubTile sub;
   sub.first = first;
   sub.rows = std::min(kSubRows, static_cast<int64_t>(rows_.size()) - first);
@@ -249,6 +268,7 @@ typename ForwardTile<Real>::SubTile ForwardTile<Real>::sub_tile(const KeyBlock<R
     const int64_t row = first + strip * code_.rows,
                   count = std::min(code_.rows, sub.rows - strip * code_.rows);
     range = clip_band && !block.picked ? clip(block, row, count) : Range{0, panels};
+    range = {std::max(range.begin, allowed.begin), std::max(std::min(range.end, allowed.end), allowed.begin)};
     // A tile that is mixed may have strips that are not.
     TileState& strip_state = sub.states[static_cast<size_t>(strip)];
     strip_state = state;
@@ -314,8 +334,9 @@ void ForwardTile<Real>::sum_values(const KeyBlock<Real>& block, const SubTile& s
 
 template <class Real>
 void ForwardTile<Real>::add(const KeyBlock<Real>& block, TileState state, bool clip_band) {
+  const Range allowed = trim(block, state, clip_band);
   for (int64_t first = 0; first < static_cast<int64_t>(rows_.size()); first += kSubRows) {
-    const SubTile sub = sub_tile(block, state, clip_band, first);
+    const SubTile sub = sub_tile(block, state, clip_band, allowed, first);
     if (!sub.any) continue;
     score(block, sub);
     for (int64_t strip = 0; strip < sub.strips; ++strip) {

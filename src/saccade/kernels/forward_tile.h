@@ -140,7 +140,9 @@ class ForwardTile {
       return all;
     }
   };
-  SubTile sub_tile(const KeyBlock<Real>& block, TileState state, bool clip_band, int64_t first);
+  Range trim(const KeyBlock<Real>& block, TileState state, bool clip_band);
+  SubTile sub_tile(const KeyBlock<Real>& block, TileState state, bool clip_band, Range allowed,
+                   int64_t first);
   void score(const KeyBlock<Real>& block, const SubTile& sub);
   void argue_strip(const KeyBlock<Real>& block, TileState state, int64_t first_row, int64_t strip_row,
                    int64_t rows, Range columns);
