@@ -592,6 +592,12 @@ class CommandLine(Case):
                             self.path / "run", "train.lr=1e38", "train.clip=0", "train.warmup=0", code=1)
         self.assertIn("not finite", done.stdout)
 
+    def test_any_number_of_threads_gives_the_same_losses(self):
+        one = losses(self.trained("one", "--threads", "1"))
+        self.assertEqual(len(one), 10)
+        for count in ("2", "3"):
+            self.assertEqual(losses(self.trained("threads" + count, "--threads", count)), one)
+
     def test_half_the_precision(self):
         whole, half = self.trained("whole"), self.trained("half", "train.dtype=bfloat16")
         self.assertNotEqual(losses(whole), losses(half))
