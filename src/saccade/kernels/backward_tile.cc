@@ -134,10 +134,7 @@ void BackwardTile<Real>::run(const BackwardQueries<Real>& queries, Range range,
     weigh_strip(queries, keys, state, range.begin + row, row, std::min(code_.rows, rows - row),
                 columns[static_cast<size_t>(strip)]);
   }
-  if (keys.few)
-    multiply_few(queries, range, keys);
-  else
-    multiply(queries, range, keys, columns.data(), partial || state != TileState::full || keys.lists);
+  multiply(queries, range, keys, columns.data(), partial || state != TileState::full || keys.lists);
 }
 
 template <class Real>
@@ -357,10 +354,13 @@ template <class Real>
 void BackwardTile<Real>::multiply(const BackwardQueries<Real>& queries, Range range,
                                   const BackwardKeys<Real>& keys, const Range* columns, bool partial) {
   const int64_t rows = range.size();
-  // c[key] += tile[., key] . b, over the rows that look at the key at all.
-  const auto over_rows = [&](const Real* tile, const Real* b, int64_t b_stride, int64_t width, Real* c) {
+  // c[key] += tile[., key] . b, over the rows that look at the key at all; for few queries c is where
+  // `singles` say.
+  const auto over_rows = [&](const Real* tile, const Real* b, int64_t b_stride, int64_t width, Real* c,
+                             const std::vector<Real*>* singles) {
     if (!partial || keys.picked) {
-      code_.accumulate({tile, true, keys.count, rows, b + range.begin * b_stride, b_stride, width, c, width});
+      code_.accumulate({tile, true, keys.count, rows, b + range.begin * b_stride, b_stride, width, c, width,
+                        nullptr, singles ? singles->data() : nullptr});
       return;
     }
     for (int64_t key = 0; key < keys.count; key += code_.rows) {
@@ -372,19 +372,26 @@ void BackwardTile<Real>::multiply(const BackwardQueries<Real>& queries, Range ra
                         b + begin * b_stride, b_stride, width, c + key * width, width});
     }
   };
-  if (keys.value_gradient)
+  if (keys.few ? !keys.single_value_gradients.empty() : keys.value_gradient != nullptr)
     over_rows(weights_, queries.gradient_rows, queries.gradient_row_stride, context_.value_columns,
-              keys.value_gradient);
+              keys.value_gradient, keys.few ? &keys.single_value_gradients : nullptr);
   for (size_t product = 0; product < plan_.products.size(); ++product) {
     const Real* tile = score_gradient_of_[product];
     if (!tile) continue;
     const Product& info = plan_.products[product];
     const auto query = static_cast<size_t>(info.query_vector), key = static_cast<size_t>(info.key_vector);
     const int64_t width = columns_of(context_.inputs.queries[query]);
-    if (keys.key_gradients[key])
-      over_rows(tile, queries.rows[query], queries.row_strides[query], width, keys.key_gradients[key]);
+    if (keys.few ? !keys.single_gradients[key].empty() : keys.key_gradients[key] != nullptr)
+      over_rows(tile, queries.rows[query], queries.row_strides[query], width,
+                keys.few ? nullptr : keys.key_gradients[key],
+                keys.few ? &keys.single_gradients[key] : nullptr);
     if (!queries.query_gradients[query]) continue;
     Real* sum = queries.query_gradients[query] + range.begin * width;
+    if (keys.few) {
+      code_.accumulate(
+          {tile, false, rows, keys.count, nullptr, 0, width, sum, width, keys.single_rows[key].data()});
+      continue;
+    }
     for (int64_t row = 0; row < rows;) {
       const Range strip_columns = columns[row / code_.rows];
       int64_t next = row + code_.rows;
@@ -399,33 +406,6 @@ void BackwardTile<Real>::multiply(const BackwardQueries<Real>& queries, Range ra
                           sum + row * width, width});
       row = next;
     }
-  }
-}
-
-// The same three products with keys, values and their gradients where they stand.
-template <class Real>
-void BackwardTile<Real>::multiply_few(const BackwardQueries<Real>& queries, Range range,
-                                      const BackwardKeys<Real>& keys) {
-  const int64_t rows = range.size();
-  const auto over_rows = [&](const Real* tile, const Real* b, int64_t b_stride, int64_t width,
-                             const std::vector<Real*>& sums) {
-    if (!sums.empty())
-      code_.accumulate({tile, true, keys.count, rows, b + range.begin * b_stride, b_stride, width, nullptr, 0,
-                        nullptr, sums.data()});
-  };
-  over_rows(weights_, queries.gradient_rows, queries.gradient_row_stride, context_.value_columns,
-            keys.single_value_gradients);
-  for (size_t product = 0; product < plan_.products.size(); ++product) {
-    const Real* tile = score_gradient_of_[product];
-    if (!tile) continue;
-    const Product& info = plan_.products[product];
-    const auto query = static_cast<size_t>(info.query_vector), key = static_cast<size_t>(info.key_vector);
-    const int64_t width = columns_of(context_.inputs.queries[query]);
-    over_rows(tile, queries.rows[query], queries.row_strides[query], width, keys.single_gradients[key]);
-    if (queries.query_gradients[query])
-      code_.accumulate({tile, false, rows, keys.count, nullptr, 0, width,
-                        queries.query_gradients[query] + range.begin * width, width,
-                        keys.single_rows[key].data()});
   }
 }
 

@@ -74,7 +74,6 @@ class BackwardTile {
                Range columns, const Real* adjoint);
   void multiply(const BackwardQueries<Real>& queries, Range range, const BackwardKeys<Real>& keys,
                 const Range* columns, bool partial);
-  void multiply_few(const BackwardQueries<Real>& queries, Range range, const BackwardKeys<Real>& keys);
 
   const CallContext<Real>& context_;
   const SlotTable<Real>& adjoint_slots_;

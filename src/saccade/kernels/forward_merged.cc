@@ -39,6 +39,9 @@ void ForwardTile<Real>::run_merged(const std::vector<KeyBlock<Real>>& blocks,
   const int64_t places =
       context_.inputs.shape.batch * context_.inputs.shape.heads * context_.inputs.shape.queries;
   std::vector<SubTile> subs(blocks.size());
+  std::vector<Range> allowed;
+  for (size_t number = 0; number < blocks.size(); ++number)
+    allowed.push_back(trim(blocks[number], block_states[number], clip_band));
   std::vector<Real> divisors(terms * kSubRows);
   std::vector<Real> shifts(blocks.size() * terms *
                            kSubRows);  // [block][term][row]: the largest argument so far
@@ -56,8 +59,7 @@ void ForwardTile<Real>::run_merged(const std::vector<KeyBlock<Real>>& blocks,
       }
     };
     for (size_t number = 0; number < blocks.size(); ++number) {
-      subs[number] = sub_tile(blocks[number], block_states[number], clip_band,
-                              trim(blocks[number], block_states[number], clip_band), first);
+      subs[number] = sub_tile(blocks[number], block_states[number], clip_band, allowed[number], first);
       if (!subs[number].any) continue;
       use_block(number);
       score(blocks[number], subs[number]);

@@ -197,8 +197,8 @@ HWY_INLINE void row_scores_of(const RowScoreTask<Real>& task) {
       row_score_register_tile<kFewKeys, NV, Fold>(d, task, first + key, part + key * NV * lanes);
     for (; key < count; ++key)
       row_score_register_tile<1, NV, Fold>(d, task, first + key, part + key * NV * lanes);
-    const int64_t columns = std::min(NV * lanes, (task.rows * Fold + 7) / 8 * 8);
-    transpose(part, NV * lanes, count, columns, turned, kPart, count);
+    transpose(part, NV * lanes, count, std::min(NV * lanes, (task.rows * Fold + 7) / 8 * 8), turned, kPart,
+              count);
     for (int64_t row = 0; row < task.rows; ++row)
       for (int64_t c = 0; c < count; c += lanes) {
         auto sum = hn::LoadU(d, turned + row * Fold * kPart + c);
