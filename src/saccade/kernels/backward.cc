@@ -94,27 +94,29 @@ class Backward {
     keys.row_strides.assign(inputs_.keys.size(), 0);
     keys.key_gradients.assign(inputs_.keys.size(), nullptr);
     // `again`: the rows are read later, too; otherwise only the panels are.
-    const auto load = [&](const Array& array, Real* rows, Real* panels, bool again) -> PlainRows<Real> {
-      int64_t stride = copy_stride<Real>(array.width);
-      const Real* source = rows;
-      if (picked) {
-        for (int64_t k = 0; k < count; ++k)
-          load_rows(array, batch, head, {picked[k], picked[k] + 1}, real, rows + k * stride, stride);
-      } else if (!real && (again ? in_place<Real>(array) : readable<Real>(array))) {
-        source = reinterpret_cast<const Real*>(row_address(array, batch, head, first));
-        stride = array.token_stride;
-      } else {
-        load_rows(array, batch, head, {first, first + count}, real, rows, stride);
-      }
+    const auto bring = [&](const Array& array, Real* copy, bool again) -> PlainRows<Real> {
+      const int64_t stride = copy_stride<Real>(array.width);
+      if (!picked && !real && (again ? in_place<Real>(array) : readable<Real>(array)))
+        return {reinterpret_cast<const Real*>(row_address(array, batch, head, first)), array.token_stride};
+      if (!picked) load_rows(array, batch, head, {first, first + count}, real, copy, stride);
+      for (int64_t k = 0; picked && k < count; ++k)
+        load_rows(array, batch, head, {picked[k], picked[k] + 1}, real, copy + k * stride, stride);
+      return {copy, stride};
+    };
+    // `scored`: the array as the products with panels read it.
+    const auto load = [&](const Array& array, const Array& scored, Real* copy, Real* panels, bool again) {
+      const bool same = scored.width == array.width;
+      const PlainRows<Real> rows = bring(scored, copy, again && same);
       for (int64_t k = 0; k < count; k += code_.panel)
-        code_.transpose(source + k * stride, stride, std::min(code_.panel, count - k), array.width,
-                        panels + k * array.width, code_.panel, code_.panel);
-      return {source, stride};
+        code_.transpose(rows.data + k * rows.stride, rows.stride, std::min(code_.panel, count - k),
+                        scored.width, panels + k * scored.width, code_.panel, code_.panel);
+      return again && !same ? bring(array, copy, again) : rows;
     };
     for (size_t index = 0; index < inputs_.keys.size(); ++index) {
       const Array& array = inputs_.keys[index];
       if (!array) continue;
-      const PlainRows<Real> rows = load(array, memory.rows[index], memory.panels[index], true);
+      const PlainRows<Real> rows =
+          load(array, context_.score_keys[index], memory.rows[index], memory.panels[index], true);
       keys.panels[index] = memory.panels[index];
       keys.rows[index] = rows.data;
       keys.row_strides[index] = rows.stride;
@@ -122,7 +124,7 @@ class Backward {
       keys.key_gradients[index] = memory.gradients[index];
       std::fill_n(memory.gradients[index], count * wave_.columns(array), Real{0});
     }
-    load(inputs_.value, memory.value_rows, memory.value_panels, false);
+    load(inputs_.value, wave_.score_value(), memory.value_rows, memory.value_panels, false);
     keys.value_panels = memory.value_panels;
     keys.value_gradient = gradients_.value ? memory.value_gradient : nullptr;
     std::fill_n(memory.value_gradient, count * context_.value_columns, Real{0});

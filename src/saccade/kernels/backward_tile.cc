@@ -101,7 +101,7 @@ void BackwardTile<Real>::run(const BackwardQueries<Real>& queries, Range range,
   for (size_t product = 0; product < plan_.products.size(); ++product) {
     const Product& info = plan_.products[product];
     const auto query = static_cast<size_t>(info.query_vector), key = static_cast<size_t>(info.key_vector);
-    const int64_t depth = context_.inputs.queries[query].width;
+    const int64_t depth = context_.score_queries[query].width;
     const bool added = info.addend.kind == Operand::Kind::slot;
     for (int64_t row = 0; added && row < rows; ++row) {
       const Real* data = forward_slots_[0]->row_of(info.addend.index, range.begin + row);
@@ -116,19 +116,20 @@ void BackwardTile<Real>::run(const BackwardQueries<Real>& queries, Range range,
     const Real scale = context_.scale(product, *forward_slots_[0]);
     const Real* const* addends = added ? addends_.data() : nullptr;
     if (keys.few)
-      code_.row_scores({packed, rows, depth, 1, keys.single_rows[key].data(), 0, panels * code_.panel, scale,
-                        addends, scores_[product]});
+      context_.row_scores({packed, rows, depth, 1, keys.single_rows[key].data(), 0, panels * code_.panel,
+                           scale, addends, scores_[product]});
     else
-      code_.scores({packed, rows, depth, keys.panels[key], scale, addends, ranges.data(), scores_[product]});
+      context_.scores(
+          {packed, rows, depth, keys.panels[key], scale, addends, ranges.data(), scores_[product]});
   }
-  const int64_t width = context_.inputs.value.width;
+  const int64_t width = queries.gradient_depth;
   const Real* gradient_strips = queries.gradient_strips + range.begin * width;
   if (keys.few)
     code_.row_scores({gradient_strips, rows, width, 1, keys.single_values.data(), 0, panels * code_.panel,
                       Real{1}, nullptr, weight_gradients_});
   else
-    code_.scores({gradient_strips, rows, width, keys.value_panels, Real{1}, nullptr, ranges.data(),
-                  weight_gradients_});
+    queries.gradient_scores({gradient_strips, rows, width, keys.value_panels, Real{1}, nullptr, ranges.data(),
+                             weight_gradients_});
   for (int64_t strip = 0; strip < strips; ++strip) {
     const int64_t row = strip * code_.rows;
     weigh_strip(queries, keys, state, range.begin + row, row, std::min(code_.rows, rows - row),

@@ -39,6 +39,8 @@ struct BackwardQueries {
   std::vector<const Real*> rows;  // by query vector
   std::vector<int64_t> row_strides;
   const Real* gradient_strips = nullptr;  // of the output
+  int64_t gradient_depth = 0;             // of a row of them
+  void (*gradient_scores)(const ScoreTask<Real>&) = nullptr;
   const Real* gradient_rows = nullptr;
   int64_t gradient_row_stride = 0;
   const Real* log_sums = nullptr;      // [term][query]

@@ -21,7 +21,13 @@ BackwardWave<Real>::BackwardWave(const CallContext<Real>& context, const Backwar
       gradients_(gradients),
       shape_(context.inputs.shape),
       code_(context.code),
-      chain_slots_(context.plan.chain, context.plan.plan, context.inputs.shape) {}
+      chain_slots_(context.plan.chain, context.plan.plan, context.inputs.shape),
+      score_value_(context.inputs.value),
+      score_gradient_(saved.output_gradient) {
+  if (!code_.pair_scores || !pairs_up(score_value_) || !pairs_up(score_gradient_)) return;
+  score_value_ = paired(score_value_);
+  score_gradient_ = paired(score_gradient_);
+}
 
 template <class Real>
 void BackwardWave<Real>::prepare() {
@@ -163,6 +169,8 @@ BackwardQueries<Real> BackwardWave<Real>::begin_unit(int64_t local_head, int64_t
                                                                         : nullptr);
   }
   queries.gradient_strips = memory + gradient_strips_;
+  queries.gradient_depth = score_gradient_.width;
+  queries.gradient_scores = score_gradient_.width == inputs_.value.width ? code_.scores : code_.pair_scores;
   const PlainRows<Real> gradient =
       rows_of(saved_.output_gradient, queries.batch, queries.head, memory + gradient_rows_);
   queries.gradient_rows = gradient.data;
@@ -199,23 +207,27 @@ void BackwardWave<Real>::load_rows_of(int64_t local_head, Range rows, Real* scra
   const int64_t batch = (first_head_ + local_head) / shape_.heads,
                 head = (first_head_ + local_head) % shape_.heads;
   Real* memory = head_memory(local_head);
-  const auto load = [&](const Array& array, int64_t row_offset, int64_t strip_offset) {
+  // `scored`: the array as products with panels read it.
+  const auto load = [&](const Array& array, const Array& scored, int64_t row_offset, int64_t strip_offset) {
     Real* copy = memory + row_offset;
-    const PlainRows<Real> source = rows_of(array, batch, head, copy);
+    PlainRows<Real> source = rows_of(array, batch, head, copy);
     if (source.data == copy)
       load_rows<Real>(array, batch, head, rows, nullptr, copy + rows.begin * source.stride, source.stride);
+    if (scored.width != array.width)
+      source = {reinterpret_cast<const Real*>(row_address(scored, batch, head, 0)), scored.token_stride};
     // As one strip, filled up to whole vectors, or in strips of the register tile's height.
     const int64_t height = few_ ? rows.size() : code_.rows;
     for (int64_t row = rows.begin; row < rows.end; row += height) {
       const int64_t count = std::min(height, rows.end - row),
                     filled = few_ ? round_up(count, code_.lanes) : count;
-      code_.transpose(source.data + row * source.stride, source.stride, count, array.width,
-                      memory + strip_offset + row * array.width, filled, filled);
+      code_.transpose(source.data + row * source.stride, source.stride, count, scored.width,
+                      memory + strip_offset + row * scored.width, filled, filled);
     }
   };
   for (size_t index = 0; index < inputs_.queries.size(); ++index)
-    if (inputs_.queries[index]) load(inputs_.queries[index], row_offsets_[index], strip_offsets_[index]);
-  load(saved_.output_gradient, gradient_rows_, gradient_strips_);
+    if (inputs_.queries[index])
+      load(inputs_.queries[index], context_.score_queries[index], row_offsets_[index], strip_offsets_[index]);
+  load(saved_.output_gradient, score_gradient_, gradient_rows_, gradient_strips_);
   find_deltas(local_head, rows, scratch);
 }
 

@@ -40,6 +40,9 @@ class BackwardWave {
   void add_up();
 
   int64_t first_head() const { return first_head_; }
+  // The values as their products with output gradients read them: as numbers, or as pairs of bfloat16
+  // numbers.
+  const Array& score_value() const { return score_value_; }
   bool gathers() const { return inputs_.lists && inputs_.lists.gather; }
   int64_t columns(const Array& array) const { return round_up(array.width, code_.lanes); }
   // Products are scaled in the end, unless heads have scales of their own.
@@ -76,6 +79,7 @@ class BackwardWave {
   const Shape& shape_;
   const Primitives<Real>& code_;
   SlotTable<Real> chain_slots_;
+  Array score_value_, score_gradient_;
 
   // In numbers: sizes of a head's and a unit's memory, and where their pieces begin.
   int64_t head_size_ = 0, part_size_ = 0;

@@ -257,7 +257,7 @@ inline std::vector<Case> list_cases() {
 inline std::vector<Case> half_cases() {
   std::vector<Case> cases;
   RandomStream random(1, "halves");
-  for (Storage storage : {Storage::bfloat16, Storage::float16})
+  for (Storage storage : {Storage::bfloat16, Storage::float16}) {
     for (Layout layout : {Layout::packed, Layout::token_major, Layout::spaced})
       for (int64_t width : {3, 16, 40})
         for (const char* text :
@@ -273,6 +273,40 @@ inline std::vector<Case> half_cases() {
                            .storage = storage,
                            .layout = layout,
                            .seed = random.next()});
+    // Pairs of numbers: several tiles, several products of one key, widths of queries and values that differ,
+    // and lists for many and for few rows.
+    for (const char* text : {"mask = causal",
+                             "vector q2 = linear(q)\nstream t = q2 . k\nmask = causal\n"
+                             "weights = softmax(s) - 0.5 * softmax(t)"})
+      for (int64_t query_tile : {0, 16, 64})
+        for (int64_t value_width : {16, 6, 5})
+          cases.push_back({.formula = text,
+                           .queries = 131,
+                           .keys = 293,
+                           .width = 64,
+                           .value_width = value_width,
+                           .vector_width = 64,
+                           .group = 2,
+                           .offset = 162,
+                           .query_tile = query_tile,
+                           .storage = storage,
+                           .seed = random.next()});
+    // Decoding: the heads of a group are the rows. One query's weights of many keys are too small for float16.
+    if (storage == Storage::float16) continue;
+    for (int64_t group : {1, 3, 8, 20})
+      for (int64_t width : {16, 64, 66})
+        cases.push_back({.formula = "mask = causal",
+                         .queries = 1,
+                         .keys = 517,
+                         .width = width,
+                         .value_width = width,
+                         .group = group,
+                         .offset = 516,
+                         .storage = storage,
+                         .layout = width == 64 ? Layout::token_major : Layout::packed,
+                         .guard = Guard::page_after,
+                         .seed = random.next()});
+  }
   return cases;
 }
 

@@ -36,6 +36,22 @@ void CallContext<Real>::prepare() {
 }
 
 template <class Real>
+void CallContext<Real>::find_score_vectors() {
+  score_queries = inputs.queries;
+  score_keys = inputs.keys;
+  scores = code.scores;
+  row_scores = code.row_scores;
+  bool pairs = code.pair_scores != nullptr;
+  for (const std::vector<Array>* arrays : {&inputs.queries, &inputs.keys})
+    for (const Array& array : *arrays) pairs &= !array || pairs_up(array);
+  if (!pairs) return;
+  for (std::vector<Array>* arrays : {&score_queries, &score_keys})
+    for (Array& array : *arrays) array = paired(array);
+  scores = code.pair_scores;
+  row_scores = code.pair_row_scores;
+}
+
+template <class Real>
 Real CallContext<Real>::scale(size_t product, const Slots<Real>& slots) const {
   const Product& info = plan.products[product];
   if (info.scale.kind != Operand::Kind::none) return slots.scalar(info.scale, 0);
@@ -111,7 +127,7 @@ void ForwardTile<Real>::bind(Real* memory) {
   };
   int64_t widest = context_.value_columns;
   for (size_t index = 0; index < queries_.size(); ++index) {
-    const Array& array = context_.inputs.queries[index];
+    const Array& array = context_.score_queries[index];
     if (!array) continue;
     queries_[index] = take(round_up(array.width, 16) * kTileRows);
     widest = std::max(widest, array.width);
@@ -154,7 +170,7 @@ template <class Real>
 void ForwardTile<Real>::load_queries() {
   const auto rows = static_cast<int64_t>(rows_.size());
   for (size_t index = 0; index < queries_.size(); ++index) {
-    const Array& array = context_.inputs.queries[index];
+    const Array& array = context_.score_queries[index];
     if (!array) continue;
     int64_t stride = round_up(array.width, code_.lanes);
     const Real* source = load_;
@@ -287,20 +303,20 @@ void ForwardTile<Real>::score(const KeyBlock<Real>& block, const SubTile& sub) {
   for (size_t product = 0; product < plan_.products.size(); ++product) {
     const Product& info = plan_.products[product];
     const auto query = static_cast<size_t>(info.query_vector), key = static_cast<size_t>(info.key_vector);
-    const int64_t depth = context_.inputs.queries[query].width;
+    const int64_t depth = context_.score_queries[query].width;
     const bool added = info.addend.kind == Operand::Kind::slot;
     if (added) find_addends(block, sub.first, sub.rows, info.addend);
     const auto head = static_cast<size_t>(rows_[static_cast<size_t>(sub.first)].head);
     if (few_) {
       const Range columns = sub.columns(code_.panel);
-      code_.row_scores({queries_[query], sub.rows, depth, fold_of(depth), block.rows[key].data(),
-                        columns.begin, columns.end, context_.scale(product, *forward_slots_[head]),
-                        added ? addends_.data() : nullptr, scores_[product]});
+      context_.row_scores({queries_[query], sub.rows, depth, fold_of(depth), block.rows[key].data(),
+                           columns.begin, columns.end, context_.scale(product, *forward_slots_[head]),
+                           added ? addends_.data() : nullptr, scores_[product]});
       continue;
     }
-    code_.scores({queries_[query] + sub.first * depth, sub.rows, depth, block.panels[key],
-                  context_.scale(product, *forward_slots_[head]), added ? addends_.data() : nullptr,
-                  sub.ranges.data(), scores_[product]});
+    context_.scores({queries_[query] + sub.first * depth, sub.rows, depth, block.panels[key],
+                     context_.scale(product, *forward_slots_[head]), added ? addends_.data() : nullptr,
+                     sub.ranges.data(), scores_[product]});
   }
 }
 
@@ -327,7 +343,8 @@ void ForwardTile<Real>::sum_values(const KeyBlock<Real>& block, const SubTile& s
                         accumulator(plan_.terms.size() > 1 && merging_ ? 0 : term) +
                             (sub.first + row) * context_.value_columns,
                         context_.value_columns,
-                        block.value_rows.empty() ? nullptr : block.value_rows.data() + begin});
+                        block.value_rows.empty() ? nullptr : block.value_rows.data() + begin, nullptr,
+                        block.narrow_values ? block.narrow_values + begin * block.value_stride : nullptr});
     strip = next;
   }
 }

@@ -24,8 +24,9 @@ struct KeyBlock {
   std::vector<std::vector<const Real*>> rows;  // instead of panels: by key vector, a pointer for each key
   const Real* values = nullptr;
   int64_t value_stride = 0;
-  std::vector<const Real*> value_rows;    // instead, unless empty: a pointer for each
-  const ListMask<Real>* lists = nullptr;  // hides what is not listed; null: nothing to hide
+  std::vector<const Real*> value_rows;      // instead, unless empty: a pointer for each
+  const uint16_t* narrow_values = nullptr;  // instead, unless null: in bfloat16
+  const ListMask<Real>* lists = nullptr;    // hides what is not listed; null: nothing to hide
 };
 
 // What all tiles of a call share.
@@ -37,7 +38,9 @@ struct CallContext {
         code(primitives<Real>()),
         mask_slots(kernel_plan.mask, kernel_plan.plan, call_inputs.shape),
         forward_slots(kernel_plan.forward, kernel_plan.plan, call_inputs.shape),
-        value_columns(round_up(call_inputs.value.width, code.lanes)) {}
+        value_columns(round_up(call_inputs.value.width, code.lanes)) {
+    find_score_vectors();
+  }
 
   void prepare();  // in parallel
 
@@ -54,7 +57,7 @@ struct CallContext {
   }
   int64_t widest_key() const {
     int64_t widest = 1;
-    for (const Array& array : inputs.keys) widest = std::max(widest, array.width);
+    for (const Array& array : score_keys) widest = std::max(widest, array.width);
     return widest;
   }
 
@@ -63,6 +66,14 @@ struct CallContext {
   const Primitives<Real>& code;
   SlotTable<Real> mask_slots, forward_slots;
   int64_t value_columns;
+  // What the products of queries and keys read: numbers, or where the machine multiplies pairs of bfloat16
+  // numbers, such pairs. The vectors are the inputs' otherwise.
+  std::vector<Array> score_queries, score_keys;
+  void (*scores)(const ScoreTask<Real>&) = nullptr;
+  void (*row_scores)(const RowScoreTask<Real>&) = nullptr;
+
+ private:
+  void find_score_vectors();
 };
 
 // Per term: whether its argument is a product that nothing else reads, so that the weights may take its

@@ -22,8 +22,12 @@ KeyPacker<Real>::KeyPacker(const CallContext<Real>& context)
     : context_(context),
       values_in_place_(readable<Real>(context.inputs.value) && !padded(context)),  // they are read once
       keys_in_place_(!padded(context)) {
+  const Array& value = context.inputs.value;
+  narrow_values_ = value.storage == Storage::bfloat16 && value.feature_stride == 1 &&
+                   value.width % context.code.lanes == 0 && !padded(context) &&
+                   context.inputs.shape.group() * context.inputs.shape.queries <= context.code.few_rows;
   int64_t widest = context.inputs.value.width;
-  for (const Array& array : context.inputs.keys) {
+  for (const Array& array : context.score_keys) {
     if (!array) continue;
     keys_in_place_ &= array.storage == storage_of<Real>() && array.feature_stride == 1;
     size_ += round_up(kTileKeys * array.width, 16);
@@ -38,10 +42,10 @@ template <class KeyOf>
 void KeyPacker<Real>::point(KeyBlock<Real>& block, size_t vector, int64_t pair, const KeyOf& key_of) const {
   const Inputs& inputs = context_.inputs;
   const int64_t batch = pair / inputs.shape.key_heads, head = pair % inputs.shape.key_heads;
-  block.rows.resize(inputs.keys.size());
+  block.rows.resize(context_.score_keys.size());
   std::vector<const Real*>& rows = block.rows[vector];
   rows.resize(static_cast<size_t>(round_up(block.count, context_.code.panel)));
-  const Array& array = inputs.keys[vector];
+  const Array& array = context_.score_keys[vector];
   const auto* base = reinterpret_cast<const Real*>(row_address(array, batch, head, 0));
   for (int64_t k = 0; k < static_cast<int64_t>(rows.size()); ++k)
     rows[static_cast<size_t>(k)] = base + key_of(std::min(k, block.count - 1)) * array.token_stride;
@@ -56,11 +60,11 @@ void KeyPacker<Real>::pack(KeyBlock<Real>& block, int64_t pair, Range keys, bool
   block.first = keys.begin;
   block.count = keys.size();
   block.picked = nullptr;
-  block.panels.assign(inputs.keys.size(), nullptr);
+  block.panels.assign(context_.score_keys.size(), nullptr);
   Real* rows =
       scratch + size_ - kMostPanel * round_up(std::max(context_.widest_key(), inputs.value.width), 16);
-  for (size_t index = 0; index < inputs.keys.size(); ++index) {
-    const Array& array = inputs.keys[index];
+  for (size_t index = 0; index < context_.score_keys.size(); ++index) {
+    const Array& array = context_.score_keys[index];
     if (!array) continue;
     if (few) {
       point(block, index, pair, [&](int64_t k) { return keys.begin + k; });
@@ -73,9 +77,12 @@ void KeyPacker<Real>::pack(KeyBlock<Real>& block, int64_t pair, Range keys, bool
     }
     scratch += round_up(kTileKeys * array.width, 16);
   }
+  const std::byte* first_value = row_address(inputs.value, batch, head, keys.begin);
+  block.value_stride = inputs.value.token_stride;
   if (values_in_place_) {
-    block.values = reinterpret_cast<const Real*>(row_address(inputs.value, batch, head, keys.begin));
-    block.value_stride = inputs.value.token_stride;
+    block.values = reinterpret_cast<const Real*>(first_value);
+  } else if (narrow_values_) {
+    block.narrow_values = reinterpret_cast<const uint16_t*>(first_value);
   } else {
     load_rows(inputs.value, batch, head, keys, real, scratch, context_.value_columns);
     block.values = scratch;
@@ -93,11 +100,11 @@ void KeyPacker<Real>::pick(KeyBlock<Real>& block, int64_t pair, const int32_t* p
   block.first = 0;
   block.count = count;
   block.picked = picked;
-  block.panels.assign(inputs.keys.size(), nullptr);
+  block.panels.assign(context_.score_keys.size(), nullptr);
   Real* rows =
       scratch + size_ - kMostPanel * round_up(std::max(context_.widest_key(), inputs.value.width), 16);
-  for (size_t index = 0; index < inputs.keys.size(); ++index) {
-    const Array& array = inputs.keys[index];
+  for (size_t index = 0; index < context_.score_keys.size(); ++index) {
+    const Array& array = context_.score_keys[index];
     if (!array) continue;
     if (few) {
       point(block, index, pair, [&](int64_t k) { return int64_t{picked[k]}; });
@@ -137,7 +144,7 @@ KeyStore<Real>::KeyStore(const CallContext<Real>& context)
       value_stride_(copy_stride<Real>(context.inputs.value.width)) {
   const Inputs& inputs = context.inputs;
   padded_keys_ = round_up(inputs.shape.keys, context.code.panel);
-  for (const Array& array : inputs.keys) {
+  for (const Array& array : context.score_keys) {
     offsets_.push_back(pair_size_);
     if (array) pair_size_ += round_up(padded_keys_ * array.width, 16);
   }
@@ -170,8 +177,8 @@ void KeyStore<Real>::pack(int64_t first, int64_t count) {
       const int64_t batch = pair / inputs.shape.key_heads, head = pair % inputs.shape.key_heads;
       const Real* real = context_.real_keys(batch);
       Real* base = memory + (pair - first) * pair_size_;
-      for (size_t index = 0; index < inputs.keys.size(); ++index) {
-        const Array& array = inputs.keys[index];
+      for (size_t index = 0; index < context_.score_keys.size(); ++index) {
+        const Array& array = context_.score_keys[index];
         if (!array) continue;
         for (int64_t key = from; key < to; key += code.panel)
           pack_panel(array, batch, head, key, inputs.shape.keys, real, rows.data(),
@@ -191,9 +198,10 @@ void KeyStore<Real>::fill(KeyBlock<Real>& block, int64_t pair, int64_t key, int6
   block.first = key;
   block.count = count;
   block.picked = nullptr;
-  block.panels.assign(inputs.keys.size(), nullptr);
-  for (size_t index = 0; index < inputs.keys.size(); ++index)
-    if (inputs.keys[index]) block.panels[index] = base + offsets_[index] + key * inputs.keys[index].width;
+  block.panels.assign(context_.score_keys.size(), nullptr);
+  for (size_t index = 0; index < context_.score_keys.size(); ++index)
+    if (const Array& array = context_.score_keys[index])
+      block.panels[index] = base + offsets_[index] + key * array.width;
   if (values_in_place_) {
     block.values = reinterpret_cast<const Real*>(
         row_address(inputs.value, pair / inputs.shape.key_heads, pair % inputs.shape.key_heads, key));

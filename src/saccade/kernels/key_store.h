@@ -31,6 +31,7 @@ class KeyPacker {
 
   int64_t size_ = 0;
   bool values_in_place_, keys_in_place_;
+  bool narrow_values_;  // read in bfloat16: for few queries a copy takes longer than it saves
 };
 
 template <class Real>

@@ -54,6 +54,21 @@ int64_t copy_stride(int64_t width) {
   return collides<Real>(columns) ? columns + 64 / static_cast<int64_t>(sizeof(Real)) : columns;
 }
 
+// Whether neighbouring numbers of a bfloat16 array can be read as pairs, each of the size of a float.
+inline bool pairs_up(const Array& array) {
+  return array.storage == Storage::bfloat16 && array.feature_stride == 1 && array.width % 2 == 0 &&
+         array.batch_stride % 2 == 0 && array.head_stride % 2 == 0 && array.token_stride % 2 == 0 &&
+         reinterpret_cast<uintptr_t>(array.data) % sizeof(float) == 0;
+}
+
+// The array as such pairs, which are moved about like floats.
+inline Array paired(Array array) {
+  array.storage = Storage::float32;
+  for (int64_t* count : {&array.batch_stride, &array.head_stride, &array.token_stride, &array.width})
+    *count /= 2;
+  return array;
+}
+
 // Rows [begin, end) of one head as plain numbers, `stride` apart; rows where `real` is 0 become 0.
 template <class Real>
 void load_rows(const Array& array, int64_t batch, int64_t head, Range tokens, const Real* real, Real* out,

@@ -56,6 +56,13 @@ Primitives<Real> make() {
   table.copy = copy<Real>;
   table.scores = scores<Real>;
   table.row_scores = row_scores<Real>;
+#if SACCADE_BFLOAT_PAIRS
+  if constexpr (sizeof(Real) == 4)
+    if (__builtin_cpu_supports("avx512bf16")) {
+      table.pair_scores = scores<Real, BfloatPairs>;
+      table.pair_row_scores = row_scores<Real, BfloatPairs>;
+    }
+#endif
   table.accumulate = accumulate<Real>;
   table.softmax = softmax<Real>;
   table.l1 = l1<Real>;

@@ -72,6 +72,7 @@ struct AccumulateTask {
   int64_t c_stride;
   const Real* const* b_rows = nullptr;  // instead of b: where each of its rows stands
   Real* const* c_rows = nullptr;        // instead of c: the same; for transposed a alone
+  const uint16_t* narrow_b = nullptr;   // instead of b: in bfloat16; for floats, and not for transposed a
 };
 
 // One scalar operation of the formula language over a strip.
@@ -150,6 +151,10 @@ struct Primitives {
   // --- products ---
   void (*scores)(const ScoreTask<Real>&);
   void (*row_scores)(const RowScoreTask<Real>&);
+  // The same for vectors of bfloat16 numbers, two of which stand in each number of queries and keys; depth
+  // counts pairs. Products are exact and sums are in single precision. Null where the machine cannot do it.
+  void (*pair_scores)(const ScoreTask<Real>&) = nullptr;
+  void (*pair_row_scores)(const RowScoreTask<Real>&) = nullptr;
   void (*accumulate)(const AccumulateTask<Real>&);
 
   // --- formulas ---

@@ -31,6 +31,10 @@ inline constexpr int kStripRows = 4;
 
 #define SACCADE_UNROLL _Pragma("GCC unroll 16")
 
+// Whether some machines with this instruction set multiply pairs of bfloat16 numbers.
+#undef SACCADE_BFLOAT_PAIRS
+#define SACCADE_BFLOAT_PAIRS (HWY_TARGET == HWY_AVX3 || HWY_TARGET == HWY_AVX3_DL)
+
 // Rows at equal distances, and rows that stand anywhere: b[k] of the products below.
 template <class Real>
 struct EvenRows {
@@ -49,22 +53,53 @@ struct AnyRows {
   HWY_INLINE const Real* next() { return *rows++ + column; }
 };
 
+// What the lanes of the factors hold: numbers, or pairs of bfloat16 numbers whose two products are both
+// added.
+struct Numbers {
+  template <class V>
+  static HWY_INLINE V multiply_add(V a, V b, V sum) {
+    return hn::MulAdd(a, b, sum);
+  }
+};
+#if SACCADE_BFLOAT_PAIRS
+struct BfloatPairs {
+  // As assembly, because Highway has no instruction set with it: the caller sees to it that the machine does.
+  template <class V>
+  static HWY_INLINE V multiply_add(V a, V b, V sum) {
+    asm("vdpbf16ps %2, %1, %0" : "+v"(sum.raw) : "v"(a.raw), "v"(b.raw));
+    return sum;
+  }
+};
+#endif
+
+// A vector of numbers, from how they are stored.
+template <class D>
+HWY_INLINE hn::Vec<D> load_numbers(D d, const Scalar<D>* from) {
+  return hn::LoadU(d, from);
+}
+template <class D>
+HWY_INLINE hn::Vec<D> load_numbers(D d, const uint16_t* from) {  // bfloat16
+  const hn::Rebind<uint16_t, D> narrow;
+  const hn::RebindToUnsigned<D> bits;
+  return hn::BitCast(d, hn::ShiftLeft<16>(hn::PromoteTo(bits, hn::LoadU(narrow, from))));
+}
+
 // acc[r][v] += sum over k of a[r * RowStep + k * DepthStep] * b[k][v]
-template <int R, int NV, int64_t RowStep, int64_t DepthStep, class D, class Rows>
+template <int R, int NV, int64_t RowStep, int64_t DepthStep, class Factors = Numbers, class D, class Rows>
 HWY_INLINE void multiply_register_tile(D d, const Scalar<D>* HWY_RESTRICT a, Rows b, int64_t depth,
                                        hn::Vec<D> (&acc)[R][NV]) {
   const auto lanes = static_cast<int64_t>(hn::Lanes(d));
 #pragma GCC unroll 4
   for (int64_t k = 0; k < depth; ++k) {
-    const Scalar<D>* HWY_RESTRICT row_of_b = b.next();
+    const auto* HWY_RESTRICT row_of_b = b.next();
     hn::Vec<D> column[NV];
     SACCADE_UNROLL
-    for (int v = 0; v < NV; ++v) column[v] = hn::LoadU(d, row_of_b + v * lanes);
+    for (int v = 0; v < NV; ++v) column[v] = load_numbers(d, row_of_b + v * lanes);
     SACCADE_UNROLL
     for (int r = 0; r < R; ++r) {
       const auto row = hn::Set(d, a[r * RowStep]);
       SACCADE_UNROLL
-      for (int v = 0; v < NV; ++v) acc[r][v] = hn::MulAdd(row, column[v], acc[r][v]);
+      for (int v = 0; v < NV; ++v) acc[r][v] = Factors::multiply_add(row, column[v], acc[r][v]);
     }
     a += DepthStep;
   }
@@ -83,7 +118,7 @@ HWY_INLINE void with_rows(int64_t rows, F&& f) {
   }
 }
 
-template <class D, int R>
+template <class Factors, class D, int R>
 HWY_INLINE void score_register_tile(D d, const ScoreTask<Scalar<D>>& task, const Scalar<D>* queries,
                                     int64_t first_row, int64_t panel) {
   const auto lanes = static_cast<int64_t>(hn::Lanes(d));
@@ -91,7 +126,7 @@ HWY_INLINE void score_register_tile(D d, const ScoreTask<Scalar<D>>& task, const
   SACCADE_UNROLL
   for (int r = 0; r < R; ++r) acc[r][0] = acc[r][1] = hn::Zero(d);
   const EvenRows<Scalar<D>> keys{task.panels + panel * 2 * lanes * task.depth, 2 * lanes};
-  multiply_register_tile<R, 2, 1, R>(d, queries, keys, task.depth, acc);
+  multiply_register_tile<R, 2, 1, R, Factors>(d, queries, keys, task.depth, acc);
   const auto scale = hn::Set(d, task.scale);
   Scalar<D>* out = task.out + first_row * kTileStride + panel * 2 * lanes;
   if (task.addends) {
@@ -112,7 +147,7 @@ HWY_INLINE void score_register_tile(D d, const ScoreTask<Scalar<D>>& task, const
 }
 
 // Panels outside, strips inside: a panel is read once from far and serves all strips from the nearest cache.
-template <class Real>
+template <class Real, class Factors = Numbers>
 void scores(const ScoreTask<Real>& task) {
   const hn::ScalableTag<Real> d;
   const int64_t strips = (task.rows + kStripRows - 1) / kStripRows;
@@ -128,7 +163,7 @@ void scores(const ScoreTask<Real>& task) {
       const int64_t first = strip * kStripRows;
       const Real* queries = task.queries + first * task.depth;
       with_rows(std::min<int64_t>(kStripRows, task.rows - first), [&]<int R>() HWY_ATTR {
-        score_register_tile<decltype(d), R>(d, task, queries, first, panel);
+        score_register_tile<Factors, decltype(d), R>(d, task, queries, first, panel);
       });
     }
 }
@@ -153,7 +188,7 @@ HWY_INLINE hn::Vec<D> broadcast(D d, const Scalar<D>* from) {
 }
 
 // out[key][v] = sum over k of keys[key][k] * queries[k][v], where k counts groups of `Fold` numbers
-template <int R, int NV, int Fold, class D>
+template <class Factors, int R, int NV, int Fold, class D>
 HWY_INLINE void row_score_register_tile(D d, const RowScoreTask<Scalar<D>>& task, int64_t key,
                                         Scalar<D>* HWY_RESTRICT out) {
   const auto lanes = static_cast<int64_t>(hn::Lanes(d));
@@ -175,7 +210,7 @@ HWY_INLINE void row_score_register_tile(D d, const RowScoreTask<Scalar<D>>& task
     for (int r = 0; r < R; ++r) {
       const auto numbers = broadcast<Fold>(d, rows[r] + k);
       SACCADE_UNROLL
-      for (int v = 0; v < NV; ++v) acc[r][v] = hn::MulAdd(numbers, column[v], acc[r][v]);
+      for (int v = 0; v < NV; ++v) acc[r][v] = Factors::multiply_add(numbers, column[v], acc[r][v]);
     }
   }
   SACCADE_UNROLL
@@ -183,7 +218,7 @@ HWY_INLINE void row_score_register_tile(D d, const RowScoreTask<Scalar<D>>& task
   for (int v = 0; v < NV; ++v) hn::StoreU(acc[r][v], d, out + (r * NV + v) * lanes);
 }
 
-template <int NV, int Fold, class Real>
+template <class Factors, int NV, int Fold, class Real>
 HWY_INLINE void row_scores_of(const RowScoreTask<Real>& task) {
   const hn::ScalableTag<Real> d;
   const auto lanes = static_cast<int64_t>(hn::Lanes(d));
@@ -194,9 +229,9 @@ HWY_INLINE void row_scores_of(const RowScoreTask<Real>& task) {
     const int64_t count = std::min(kPart, task.end - first);
     int64_t key = 0;
     for (; key + kFewKeys <= count; key += kFewKeys)
-      row_score_register_tile<kFewKeys, NV, Fold>(d, task, first + key, part + key * NV * lanes);
+      row_score_register_tile<Factors, kFewKeys, NV, Fold>(d, task, first + key, part + key * NV * lanes);
     for (; key < count; ++key)
-      row_score_register_tile<1, NV, Fold>(d, task, first + key, part + key * NV * lanes);
+      row_score_register_tile<Factors, 1, NV, Fold>(d, task, first + key, part + key * NV * lanes);
     transpose(part, NV * lanes, count, std::min(NV * lanes, (task.rows * Fold + 7) / 8 * 8), turned, kPart,
               count);
     for (int64_t row = 0; row < task.rows; ++row)
@@ -211,21 +246,21 @@ HWY_INLINE void row_scores_of(const RowScoreTask<Real>& task) {
   }
 }
 
-template <class Real>
+template <class Real, class Factors = Numbers>
 void row_scores(const RowScoreTask<Real>& task) {
   if (task.rows * task.fold > static_cast<int64_t>(hn::Lanes(hn::ScalableTag<Real>())))
-    return row_scores_of<2, 1>(task);
+    return row_scores_of<Factors, 2, 1>(task);
 #if HWY_TARGET != HWY_SCALAR
   if constexpr (sizeof(Real) == 4) {
-    if (task.fold == 4) return row_scores_of<1, 4>(task);
-    if (task.fold == 2) return row_scores_of<1, 2>(task);
+    if (task.fold == 4) return row_scores_of<Factors, 1, 4>(task);
+    if (task.fold == 2) return row_scores_of<Factors, 1, 2>(task);
   }
 #endif
-  row_scores_of<1, 1>(task);
+  row_scores_of<Factors, 1, 1>(task);
 }
 
 // Where the rows of a product's factor b and of its result stand.
-enum class Standing { evenly, b_anywhere, c_anywhere };
+enum class Standing { evenly, b_anywhere, c_anywhere, b_narrow };
 
 template <class D, int R, int NV, int64_t RowStep, int64_t DepthStep, Standing standing>
 HWY_INLINE void accumulate_register_tile(D d, const AccumulateTask<Scalar<D>>& task, int64_t first,
@@ -239,6 +274,9 @@ HWY_INLINE void accumulate_register_tile(D d, const AccumulateTask<Scalar<D>>& t
   if constexpr (standing == Standing::b_anywhere)
     multiply_register_tile<R, NV, RowStep, DepthStep>(d, a, AnyRows<Scalar<D>>{task.b_rows, column},
                                                       task.depth, acc);
+  else if constexpr (standing == Standing::b_narrow)
+    multiply_register_tile<R, NV, RowStep, DepthStep>(
+        d, a, EvenRows<uint16_t>{task.narrow_b + column, task.b_stride}, task.depth, acc);
   else
     multiply_register_tile<R, NV, RowStep, DepthStep>(
         d, a, EvenRows<Scalar<D>>{task.b + column, task.b_stride}, task.depth, acc);
@@ -262,7 +300,7 @@ HWY_INLINE void accumulate_layout(const AccumulateTask<Real>& task) {
   const auto lanes = static_cast<int64_t>(hn::Lanes(d));
   int64_t column = 0;
   // Few rows: the other factor is read once, in whole lines as far as possible.
-  if (task.rows <= 8)
+  if (standing != Standing::b_narrow && task.rows <= 8)
     for (; column + 4 * lanes <= task.columns; column += 4 * lanes)
       for (int64_t first = 0; first < task.rows; first += 4)
         with_rows<4>(std::min<int64_t>(4, task.rows - first), [&]<int R>() HWY_ATTR {
@@ -286,6 +324,8 @@ HWY_INLINE void accumulate_layout(const AccumulateTask<Real>& task) {
 
 template <class Real>
 void accumulate(const AccumulateTask<Real>& task) {
+  if constexpr (sizeof(Real) == 4)
+    if (task.narrow_b) return accumulate_layout<Real, kTileStride, 1, Standing::b_narrow>(task);
   if (task.transposed && task.c_rows)
     accumulate_layout<Real, 1, kTileStride, Standing::c_anywhere>(task);
   else if (task.transposed)
