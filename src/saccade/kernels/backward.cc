@@ -281,16 +281,10 @@ class Backward {
   void store_keys(const BackwardKeys<Real>& keys, int64_t pair) const {
     const int64_t batch = pair / shape_.key_heads, head = pair % shape_.key_heads;
     const Real* real = context_.real_keys(batch);
+    // What padding holds is nobody's business, not even the gradient's.
     const auto store = [&](const Array& array, Real* sums, Real scale) {
-      const int64_t stride = wave_.columns(array);
-      for (int64_t k = 0; k < keys.count; ++k) {
-        Real* row = sums + k * stride;
-        // What padding holds is nobody's business, not even the gradient's.
-        const Real factor = real && real[keys.first + k] == 0 ? Real{0} : scale;
-        code_.scale_rows(row, stride, 1, stride, &factor);
-        code_.narrow(row, array.storage, array.feature_stride, array.width,
-                     const_cast<std::byte*>(row_address(array, batch, head, keys.first + k)));
-      }
+      store_rows(sums, wave_.columns(array), scale, real, array, batch, head,
+                 {keys.first, keys.first + keys.count});
     };
     for (size_t index = 0; index < inputs_.keys.size(); ++index)
       if (keys.key_gradients[index])

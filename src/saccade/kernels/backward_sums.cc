@@ -9,7 +9,7 @@ namespace saccade::kernels {
 template <class Real>
 void BackwardWave<Real>::add_up() {
   const int64_t heads = pairs_ * shape_.group();
-  constexpr int64_t kRows = 256;
+  constexpr int64_t kRows = 64;
   const auto blocks_of = [](int64_t rows) { return (rows + kRows - 1) / kRows; };
   const int64_t query_blocks = blocks_of(shape_.queries);
 #pragma omp parallel for schedule(static)
@@ -46,18 +46,12 @@ void BackwardWave<Real>::add_up() {
 template <class Real>
 void BackwardWave<Real>::add_rows(const Array& array, int64_t batch, int64_t head, Range rows, int64_t offset,
                                   int64_t first_local, int64_t members, Real scale, const Real* real) const {
-  const int64_t stride = columns(array);
-  std::vector<Real> sum(static_cast<size_t>(stride));
-  for (int64_t row = rows.begin; row < rows.end; ++row) {
-    std::ranges::fill(sum, Real{0});
-    for (int64_t member = 0; member < members; ++member)
-      for (int64_t chunk = 0; chunk < chunks_; ++chunk)
-        code_.add(part_memory(first_local + member, chunk) + offset + row * stride, stride, sum.data());
-    const Real factor = real && real[row] == 0 ? Real{0} : scale;
-    code_.scale_rows(sum.data(), stride, 1, stride, &factor);
-    code_.narrow(sum.data(), array.storage, array.feature_stride, array.width,
-                 const_cast<std::byte*>(row_address(array, batch, head, row)));
-  }
+  const int64_t stride = columns(array), count = rows.size() * stride;
+  Real* sum = part_memory(first_local, 0) + offset + rows.begin * stride;
+  for (int64_t part = 1; part < members * chunks_; ++part)
+    code_.add(part_memory(first_local + part / chunks_, part % chunks_) + offset + rows.begin * stride, count,
+              sum);
+  store_rows(sum, stride, scale, real, array, batch, head, rows);
 }
 
 template <class Real>

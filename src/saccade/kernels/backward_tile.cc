@@ -32,12 +32,18 @@ BackwardTile<Real>::BackwardTile(const CallContext<Real>& context, const SlotTab
       arguments_(context.plan.terms.size()),
       argument_gradients_(context.plan.terms.size()),
       coefficient_gradients_(context.plan.terms.size()),
+      multiplied_(context.plan.terms.size()),
       score_gradients_(context.plan.products.size()),
       score_gradient_of_(context.plan.products.size()),
       streams_(context.plan.products.size() + 2 * context.plan.terms.size()) {
   for (const Term& term : plan_.terms) all_softmax_ &= term.norm == Op::softmax;
   runs_program_ = reads_outputs(plan_, in_place_, true);
   runs_adjoint_ = adjoint_program_.has_steps();
+  for (const Target& target : plan_.targets)
+    for (size_t term = 0; term < plan_.terms.size(); ++term)
+      if (target.product >= 0 && !has_own_tile(target) &&
+          target.adjoint.index == plan_.argument_stream(static_cast<int>(term)))
+        multiplied_[term] = true;
   for (const Target& target : plan_.targets) runs_adjoint_ |= target.table >= 0;
   bind(nullptr);
 }
@@ -61,7 +67,7 @@ void BackwardTile<Real>::bind(Real* memory) {
     if (plan_.terms[term].inside) coefficient_gradients_[term] = take_tile();
   }
   for (const Target& target : plan_.targets)
-    if (target.product >= 0 && (target.adjoint.kind != Operand::Kind::stream || context_.scale_varies()))
+    if (target.product >= 0 && has_own_tile(target))
       score_gradients_[static_cast<size_t>(target.product)] = take_tile();
   weights_ = take_tile();
   weight_gradients_ = take_tile();
@@ -98,6 +104,21 @@ void BackwardTile<Real>::run(const BackwardQueries<Real>& queries, Range range,
     columns[static_cast<size_t>(strip)] = {panel_range.begin * code_.panel, panel_range.end * code_.panel};
   }
   if (!any) return;
+  if (keys.few) score(queries, range, keys, ranges.data());
+  for (int64_t strip = 0; strip < strips; ++strip) {
+    const int64_t row = strip * code_.rows, first = range.begin + row;
+    const Range strip_range{first, std::min(first + code_.rows, range.end)};
+    if (!keys.few) score(queries, strip_range, keys, &ranges[static_cast<size_t>(strip)]);
+    weigh_strip(queries, keys, state, first, row, strip_range.size(), columns[static_cast<size_t>(strip)]);
+  }
+  multiply(queries, range, keys, columns.data(), partial || state != TileState::full || keys.lists);
+}
+
+// Scores and weight gradients of some rows, at the beginning of their tiles.
+template <class Real>
+void BackwardTile<Real>::score(const BackwardQueries<Real>& queries, Range range,
+                               const BackwardKeys<Real>& keys, const Range* ranges) {
+  const int64_t rows = range.size(), filled = round_up(keys.count, code_.panel);
   for (size_t product = 0; product < plan_.products.size(); ++product) {
     const Product& info = plan_.products[product];
     const auto query = static_cast<size_t>(info.query_vector), key = static_cast<size_t>(info.key_vector);
@@ -108,34 +129,26 @@ void BackwardTile<Real>::run(const BackwardQueries<Real>& queries, Range range,
       addends_[static_cast<size_t>(row)] = data + keys.first;
       if (!keys.picked) continue;
       Real* copy = gathered_ + row * kTileStride;
-      for (int64_t c = 0; c < panels * code_.panel; ++c)
-        copy[c] = c < keys.count ? data[keys.picked[c]] : Real{0};
+      for (int64_t c = 0; c < filled; ++c) copy[c] = c < keys.count ? data[keys.picked[c]] : Real{0};
       addends_[static_cast<size_t>(row)] = copy;
     }
     const Real* packed = queries.strips[query] + range.begin * depth;
     const Real scale = context_.scale(product, *forward_slots_[0]);
     const Real* const* addends = added ? addends_.data() : nullptr;
     if (keys.few)
-      context_.row_scores({packed, rows, depth, 1, keys.single_rows[key].data(), 0, panels * code_.panel,
-                           scale, addends, scores_[product]});
+      context_.row_scores({packed, rows, depth, 1, keys.single_rows[key].data(), 0, filled, scale, addends,
+                           scores_[product]});
     else
-      context_.scores(
-          {packed, rows, depth, keys.panels[key], scale, addends, ranges.data(), scores_[product]});
+      context_.scores({packed, rows, depth, keys.panels[key], scale, addends, ranges, scores_[product]});
   }
   const int64_t width = queries.gradient_depth;
-  const Real* gradient_strips = queries.gradient_strips + range.begin * width;
+  const Real* gradients = queries.gradient_strips + range.begin * width;
   if (keys.few)
-    code_.row_scores({gradient_strips, rows, width, 1, keys.single_values.data(), 0, panels * code_.panel,
-                      Real{1}, nullptr, weight_gradients_});
+    code_.row_scores({gradients, rows, width, 1, keys.single_values.data(), 0, filled, Real{1}, nullptr,
+                      weight_gradients_});
   else
-    queries.gradient_scores({gradient_strips, rows, width, keys.value_panels, Real{1}, nullptr, ranges.data(),
-                             weight_gradients_});
-  for (int64_t strip = 0; strip < strips; ++strip) {
-    const int64_t row = strip * code_.rows;
-    weigh_strip(queries, keys, state, range.begin + row, row, std::min(code_.rows, rows - row),
-                columns[static_cast<size_t>(strip)]);
-  }
-  multiply(queries, range, keys, columns.data(), partial || state != TileState::full || keys.lists);
+    queries.gradient_scores(
+        {gradients, rows, width, keys.value_panels, Real{1}, nullptr, ranges, weight_gradients_});
 }
 
 template <class Real>
@@ -169,14 +182,15 @@ template <class Real>
 void BackwardTile<Real>::weigh_strip(const BackwardQueries<Real>& queries, const BackwardKeys<Real>& keys,
                                      TileState state, int64_t first_query, int64_t row, int64_t rows,
                                      Range columns) {
-  const int64_t shift = row * kTileStride;
+  const int64_t shift = row * kTileStride,
+                near = keys.few ? shift : 0;  // in tiles that each strip uses anew
   const StripPlace place{&rows_[static_cast<size_t>(row)], rows, keys.first, keys.picked};
   const int64_t length = context_.inputs.shape.queries;
   if (!columns.empty()) {
     const size_t products = scores_.size();
-    for (size_t product = 0; product < products; ++product) streams_[product] = scores_[product] + shift;
+    for (size_t product = 0; product < products; ++product) streams_[product] = scores_[product] + near;
     for (size_t term = 0; term < plan_.terms.size(); ++term)
-      if (direct_[term]) forward_program_.direct(plan_.terms[term].argument, arguments_[term] + shift);
+      if (direct_[term]) forward_program_.direct(plan_.terms[term].argument, arguments_[term] + near);
     if (runs_program_) forward_program_.run(place, columns, forward_slots_, context_.inputs, streams_.data());
     if (state == TileState::mixed && !(plan_.band.exact && !keys.picked))
       mask_program_.run(place, columns, mask_slots_, context_.inputs, streams_.data());
@@ -185,19 +199,18 @@ void BackwardTile<Real>::weigh_strip(const BackwardQueries<Real>& queries, const
       Real* argument = nullptr;
       if (term.norm) {
         argument =
-            (in_place_[index] ? scores_[static_cast<size_t>(term.argument.index)] : arguments_[index]) +
-            shift;
+            (in_place_[index] ? scores_[static_cast<size_t>(term.argument.index)] : arguments_[index]) + near;
         if (!in_place_[index] && !direct_[index])
           code_.copy(forward_program_.output(term.argument), rows, columns.begin, columns.end, argument);
         hide(keys, state, place, columns, term.norm == Op::softmax ? kMinusInfinity<Real> : Real{0},
              argument);
       }
-      Real* argument_gradient = argument_gradients_[index] + shift;
+      Real* argument_gradient = argument_gradients_[index] + (multiplied_[index] ? shift : near);
       Real* coefficient_gradient =
           coefficient_gradients_[index] ? coefficient_gradients_[index] + shift : nullptr;
       const int64_t at = static_cast<int64_t>(index) * length + first_query;
       const TermBackwardTask<Real> task{argument,
-                                        weight_gradients_ + shift,
+                                        weight_gradients_ + near,
                                         term.unit ? View<Real>{} : forward_program_.output(term.coefficient),
                                         queries.log_sums + at,
                                         queries.deltas + at,

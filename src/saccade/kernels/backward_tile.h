@@ -7,7 +7,7 @@
 
 namespace saccade::kernels {
 
-inline constexpr int64_t kBackwardKeys = 96, kBackwardQueries = 48;
+inline constexpr int64_t kBackwardKeys = 96, kBackwardQueries = 96;
 
 // Keys of a tile in the layouts that the products need, and where their gradients are summed.
 template <class Real>
@@ -66,6 +66,12 @@ class BackwardTile {
   TileMap<Real>& map() { return map_; }
 
  private:
+  void score(const BackwardQueries<Real>& queries, Range range, const BackwardKeys<Real>& keys,
+             const Range* ranges);
+  // Whether the gradient of a product's scores is not an argument's or a coefficient's as it stands.
+  bool has_own_tile(const Target& target) const {
+    return target.adjoint.kind != Operand::Kind::stream || context_.scale_varies();
+  }
   void weigh_strip(const BackwardQueries<Real>& queries, const BackwardKeys<Real>& keys, TileState state,
                    int64_t first_query, int64_t row, int64_t rows, Range columns);
   void hide(const BackwardKeys<Real>& keys, TileState state, const StripPlace& place, Range columns,
@@ -92,9 +98,12 @@ class BackwardTile {
   SlotsOfHead<Real> mask_slots_, forward_slots_, adjoint_slots_of_head_;
   std::array<const Real*, kBackwardQueries> addends_;
 
+  // Scores, arguments and weight gradients are used anew by every strip of rows, so that they stay in the
+  // nearest cache; for few queries, whose scores are made all at once, each strip has its part of the tile.
   std::vector<Real*> scores_;                                      // by product
   std::vector<Real*> arguments_;                                   // by term, where not in place
   std::vector<Real*> argument_gradients_, coefficient_gradients_;  // by term
+  std::vector<bool> multiplied_;        // by term: its argument's gradient is a factor of the last products
   std::vector<Real*> score_gradients_;  // by product, where they are not an argument's
   Real* weights_ = nullptr;
   Real* weight_gradients_ = nullptr;

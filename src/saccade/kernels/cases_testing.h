@@ -291,7 +291,8 @@ inline std::vector<Case> half_cases() {
                            .query_tile = query_tile,
                            .storage = storage,
                            .seed = random.next()});
-    // Decoding: the heads of a group are the rows. One query's weights of many keys are too small for float16.
+    // Decoding: the heads of a group are the rows. One query's weights of many keys are too small for
+    // float16.
     if (storage == Storage::float16) continue;
     for (int64_t group : {1, 3, 8, 20})
       for (int64_t width : {16, 64, 66})

@@ -57,14 +57,17 @@ HWY_INLINE void chain_vectors(D d, const ChainTask<Scalar<D>>& task, int64_t r, 
 #define SACCADE_BINARY_SECOND(op) \
   case chain_code(op, 1):         \
     SACCADE_EACH_VECTOR(vector_apply<op>(d, SACCADE_A, x, x))
-    switch (step->code) {
-      case kChainLoad: {
+    if (const View<Real> start = step->start; start.rows) {
 #pragma GCC unroll 16
-        for (int u = 0; u < Rows; ++u)
+      for (int u = 0; u < Rows; ++u) {
+        const Real* from = start.rows[r + u] + c * start.step;
 #pragma GCC unroll 16
-          for (int v = 0; v < Count; ++v) held[u][v] = SACCADE_A;
-        break;
+        for (int v = 0; v < Count; ++v) held[u][v] = hn::LoadU(d, from + v * start.step * lanes);
       }
+    }
+    switch (step->code) {
+      case kChainMultiplyAdd:
+        SACCADE_EACH_VECTOR(hn::MulAdd(x, SACCADE_A, SACCADE_B))
         SACCADE_UNARY(Op::negate)
         SACCADE_UNARY(Op::logical_not)
         SACCADE_UNARY(Op::abs)
@@ -119,9 +122,12 @@ void chain(const ChainTask<Real>& given) {
   const auto lanes = static_cast<int64_t>(hn::Lanes(d));
   int64_t r = 0;
 #if HWY_TARGET <= HWY_AVX3
-  // Short rows: two at once, where there are registers for them.
+  // Several rows at once, where there are registers for them.
   if (task.end - task.begin == 6 * lanes)
-    for (; r + 2 <= task.rows; r += 2) chain_vectors<2, 6>(d, task, r, task.begin);
+    for (; r + 4 <= task.rows; r += 4) chain_vectors<4, 6>(d, task, r, task.begin);
+  if ((task.end - task.begin) % (8 * lanes) == 0)
+    for (; r + 3 <= task.rows; r += 3)
+      for (int64_t c = task.begin; c < task.end; c += 8 * lanes) chain_vectors<3, 8>(d, task, r, c);
 #endif
   for (; r < task.rows; ++r) {
     int64_t c = task.begin;

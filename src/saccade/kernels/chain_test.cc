@@ -18,7 +18,7 @@ class Chain : public ::testing::Test {};
 using Reals = ::testing::Types<float, double>;
 TYPED_TEST_SUITE(Chain, Reals);
 
-constexpr int64_t kRows = 3;
+constexpr int64_t kRows = 7;
 
 // A strip of kRows rows as tiles have them, with numbers that differ everywhere.
 template <class Real>
@@ -69,9 +69,8 @@ TYPED_TEST(Chain, EveryOperationWithEveryOperandHeld) {
         std::vector<Real> out(kRows * kTileStride, Real{-77});
         Real* strip = out.data();
         step.out = &strip;
-        const std::array<ChainStep<Real>, 2> steps = {
-            ChainStep<Real>{kChainLoad, {operands[static_cast<size_t>(held)].view(), {}}, nullptr}, step};
-        code.chain({steps.data(), 2, kRows, begin, end});
+        step.start = operands[static_cast<size_t>(held)].view();
+        code.chain({&step, 1, kRows, begin, end});
         for (int64_t at = 0; at < kRows * kTileStride; ++at) {
           const auto place = static_cast<size_t>(at);
           Real want = -77;  // outside of the range nothing is touched
@@ -96,12 +95,11 @@ TYPED_TEST(Chain, WhatIsStoredCanBeReadByALaterStep) {
   Strip<Real> x(4), twice(5), result(6);
   Real* twice_strip = twice.numbers.data();
   Real* result_strip = result.numbers.data();
-  const std::array<ChainStep<Real>, 4> steps = {
-      ChainStep<Real>{kChainLoad, {x.view(), {}}, nullptr},
-      ChainStep<Real>{chain_code(Op::add, 0), {x.view(), {}}, &twice_strip},
+  const std::array<ChainStep<Real>, 3> steps = {
+      ChainStep<Real>{chain_code(Op::add, 0), {x.view(), {}}, &twice_strip, x.view()},
       ChainStep<Real>{chain_code(Op::abs, 0), {}, nullptr},
       ChainStep<Real>{chain_code(Op::subtract, 1), {twice.view(), {}}, &result_strip}};
-  code.chain({steps.data(), 4, kRows, 0, kTileKeys});
+  code.chain({steps.data(), 3, kRows, 0, kTileKeys});
   for (int64_t r = 0; r < kRows; ++r)
     for (int64_t c = 0; c < kTileKeys; ++c) {
       const auto at = static_cast<size_t>(r * kTileStride + c);
@@ -109,6 +107,26 @@ TYPED_TEST(Chain, WhatIsStoredCanBeReadByALaterStep) {
       ASSERT_TRUE(same(twice.numbers[at], sum));
       ASSERT_TRUE(same(result.numbers[at], sum - std::abs(sum)));
     }
+}
+
+TYPED_TEST(Chain, MultipliesAndAddsInOneStep) {
+  using Real = TypeParam;
+  const Primitives<Real>& code = primitives<Real>();
+  const Strip<Real> x(7), y(8), z(9);
+  for (const int64_t vectors : {1, 6, 8, 11}) {
+    Strip<Real> result(10);
+    Real* strip = result.numbers.data();
+    const ChainStep<Real> step{kChainMultiplyAdd, {y.view(), z.view()}, &strip, x.view()};
+    code.chain({&step, 1, kRows, 0, vectors * code.lanes});
+    for (int64_t r = 0; r < kRows; ++r)
+      for (int64_t c = 0; c < vectors * code.lanes; ++c) {
+        const auto at = static_cast<size_t>(r * kTileStride + c);
+        const Real product = x.numbers[at] * y.numbers[at], want = product + z.numbers[at],
+                   off = 2 * std::numeric_limits<Real>::epsilon() * (1 + std::abs(product));
+        ASSERT_TRUE(same(result.numbers[at], want) || std::abs(result.numbers[at] - want) <= off)
+            << result.numbers[at] << " should be " << want;
+      }
+  }
 }
 
 TEST(UnitQueue, EveryUnitOnceWhoeverTakesIt) {

@@ -29,7 +29,9 @@ class Forward {
  public:
   Forward(const KernelPlan& plan, const Inputs& inputs, const ForwardOptions& options,
           const ForwardOutputs& outputs)
-      : plan_(plan), inputs_(inputs), options_(options), outputs_(outputs), context_(plan, inputs) {}
+      : plan_(plan), inputs_(inputs), options_(options), outputs_(outputs), context_(plan, inputs) {
+    if (options.epsilon > 0) context_.headroom = 0;  // what is left out is decided by the maxima
+  }
 
   ForwardReport run() {
     const Shape& shape = inputs_.shape;

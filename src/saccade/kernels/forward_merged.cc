@@ -68,7 +68,7 @@ void ForwardTile<Real>::run_merged(const std::vector<KeyBlock<Real>>& blocks,
         for (size_t term = 0; term < terms; ++term) {
           const int64_t at = static_cast<int64_t>(term) * kTileRows + first + row;
           code_.softmax({tile_of(term) + row * kTileStride, rows, columns.begin, columns.end, maxima_ + at,
-                         sums_ + at, factors_ + row});
+                         sums_ + at, factors_ + row, context_.headroom});
           std::copy_n(maxima_ + at, rows, shifts_of(number, term) + row);
         }
       });

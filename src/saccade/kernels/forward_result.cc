@@ -110,12 +110,13 @@ int64_t ForwardTile<Real>::place_of(const TileRow& at) const {
 
 template <class Real>
 void ForwardTile<Real>::store_rows(const ForwardOutputs& outputs) const {
-  const Array& output = outputs.output;
-  for (size_t row = 0; row < rows_.size(); ++row) {
-    const TileRow& at = rows_[row];
-    code_.narrow(accumulators_ + static_cast<int64_t>(row) * context_.value_columns, output.storage,
-                 output.feature_stride, context_.inputs.value.width,
-                 const_cast<std::byte*>(row_address(output, batch_, first_head_ + at.head, at.query)));
+  // The rows of a head are neighbours.
+  const int64_t each = std::ssize(rows_) / std::ssize(forward_slots_), columns = context_.value_columns;
+  for (int64_t head = 0; head < std::ssize(forward_slots_); ++head) {
+    const int64_t first = rows_[static_cast<size_t>(head * each)].query;
+    kernels::store_rows(accumulators_ + head * each * columns, columns, Real{1},
+                        static_cast<const Real*>(nullptr), outputs.output, batch_, first_head_ + head,
+                        {first, first + each});
   }
 }
 

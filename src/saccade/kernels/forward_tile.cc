@@ -427,8 +427,8 @@ void ForwardTile<Real>::weigh_strip(const KeyBlock<Real>& block, TileState state
     if (!term.norm) continue;
     Real* tile = tile_of(index) + strip_row * kTileStride;
     const int64_t at = static_cast<int64_t>(index) * kTileRows + first_row;
-    const NormTask<Real> task{tile,         rows,       columns.begin,       columns.end,
-                              maxima_ + at, sums_ + at, factors_ + first_row};
+    const NormTask<Real> task{tile,         rows,       columns.begin,        columns.end,
+                              maxima_ + at, sums_ + at, factors_ + first_row, context_.headroom};
     if (*term.norm == Op::softmax)
       code_.softmax(task);
     else if (*term.norm == Op::l1)

@@ -71,6 +71,7 @@ struct CallContext {
   std::vector<Array> score_queries, score_keys;
   void (*scores)(const ScoreTask<Real>&) = nullptr;
   void (*row_scores)(const RowScoreTask<Real>&) = nullptr;
+  Real headroom = 8;  // of maxima: numerators are at most exp(8)
 
  private:
   void find_score_vectors();

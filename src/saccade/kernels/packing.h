@@ -3,6 +3,7 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 
 #include "saccade/kernels/primitives.h"
@@ -84,6 +85,30 @@ void load_rows(const Array& array, int64_t batch, int64_t head, Range tokens, co
     else
       code.widen(row_address(array, batch, head, token), array.storage, array.feature_stride, array.width,
                  out);
+  }
+}
+
+// The way back: rows `stride` apart, times `scale`, which changes them in place; rows where `real` is 0
+// become 0.
+template <class Real>
+void store_rows(Real* rows, int64_t stride, Real scale, const Real* real, const Array& array, int64_t batch,
+                int64_t head, Range tokens) {
+  constexpr int64_t kTogether = 64;  // rows that stay in the nearest cache from one step to the next
+  const Primitives<Real>& code = primitives<Real>();
+  const bool whole = array.feature_stride == 1 && array.token_stride == array.width && stride == array.width;
+  std::array<Real, kTogether> factors;
+  factors.fill(scale);
+  for (int64_t first = tokens.begin; first < tokens.end; first += kTogether, rows += kTogether * stride) {
+    const int64_t count = std::min(kTogether, tokens.end - first);
+    for (int64_t k = 0; real && k < count; ++k)
+      factors[static_cast<size_t>(k)] = real[first + k] == 0 ? Real{0} : scale;
+    code.scale_rows(rows, stride, count, stride, factors.data());
+    const auto store = [&](int64_t k, int64_t width) {
+      code.narrow(rows + k * stride, array.storage, array.feature_stride, width,
+                  const_cast<std::byte*>(row_address(array, batch, head, first + k)));
+    };
+    if (whole) store(0, count * array.width);
+    for (int64_t k = 0; !whole && k < count; ++k) store(k, array.width);
   }
 }
 

@@ -170,7 +170,10 @@ const Primitives<double>& primitives<double>() {
   return table;
 }
 
-const char* target_name() { return primitives<float>().target; }
+std::string target_name() {
+  const Primitives<float>& code = primitives<float>();
+  return std::string(code.target) + (code.pair_scores ? " with pairs of bfloat16" : "");
+}
 
 }  // namespace saccade::kernels
 #endif

@@ -8,6 +8,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "saccade/formula/operations.h"
@@ -87,14 +88,15 @@ struct ApplyTask {
 // Short operations one after the other over a strip. The result of a step is held for the next one, which
 // reads it as the operand that its code names; what is read later, too, is also stored.
 inline constexpr int chain_code(Op op, int held) { return static_cast<int>(op) * 3 + held; }
-inline constexpr int kChainLoad = -1;  // the first operand is the result
+inline constexpr int kChainMultiplyAdd = -1;  // the held one times the first other, plus the second
 
 template <class Real>
 struct ChainStep {
-  int code = kChainLoad;
+  int code = kChainMultiplyAdd;
   View<Real> other[2];  // the operands that are not held, in order
   Real* const* out =
-      nullptr;  // where the strip of a tile is that receives it; null: only the next step wants it
+      nullptr;            // where the strip of a tile is that receives it; null: only the next step wants it
+  View<Real> start = {};  // held instead of the result of the step before
 };
 
 template <class Real>
@@ -113,9 +115,11 @@ template <class Real>
 struct NormTask {
   Real* x;  // a tile; columns [begin, end), multiples of the lanes
   int64_t rows, begin, end;
-  Real* maximum;  // so far; numerators are divided by exp(maximum)
+  Real* maximum;  // so far, or up to `headroom` less; numerators are divided by exp(maximum)
   Real* sum;      // so far
   Real* factor;   // by which earlier numerators have to be multiplied
+  // A softmax's maximum is not replaced by one that is larger by less: most rows are never scaled again then.
+  Real headroom = 0;
 };
 
 // The adjoint of one term, for a strip. P = numerator / sum, recomputed from the argument and the log-sum.
@@ -191,6 +195,6 @@ template <class Real>
 const Primitives<Real>& primitives();
 
 // The instruction set in use, for people.
-const char* target_name();
+std::string target_name();
 
 }  // namespace saccade::kernels

@@ -192,7 +192,7 @@ void softmax(const NormTask<Real>& task) {
     const Real seen = hn::GetLane(hn::MaxOfLanes(d, hn::Max(high, high2)));
     const Real before = task.maximum[r];
     task.factor[r] = 1;
-    if (seen > before) {
+    if (seen > before + task.headroom) {
       task.factor[r] = before == kMinusInfinity<Real> ? Real{0} : std::exp(before - seen);
       task.maximum[r] = seen;
     }
@@ -326,9 +326,10 @@ void scale_rows(Real* data, int64_t stride, int64_t rows, int64_t columns, const
 // --- adjoints ---
 
 // Walks a strip; f(row, argument, weight gradient, coefficient) gives P and the adjoint of the argument.
-// Where P and the incoming gradient are 0, so is what leaves, whatever the coefficient.
-template <class Real, class F>
-HWY_INLINE void term_backward(const TermBackwardTask<Real>& task, const F& f) {
+// Where P and the incoming gradient are 0, so is what leaves, whatever the coefficient; `Tame` ones cannot
+// make a 0 anything else.
+template <bool Tame, class Real, class F>
+HWY_INLINE void term_backward_of(const TermBackwardTask<Real>& task, const F& f) {
   const Tag<Real> d;
   const int64_t lanes = lanes_of<Real>();
   const auto zero = hn::Zero(d);
@@ -340,9 +341,13 @@ HWY_INLINE void term_backward(const TermBackwardTask<Real>& task, const F& f) {
       auto p = zero, of_argument = zero, weight = zero, weighted = gradient;
       if (task.coefficient.rows) {
         const auto coefficient = hn::LoadU(d, task.coefficient.rows[r] + c * task.coefficient.step);
-        weighted = hn::IfThenZeroElse(hn::Eq(gradient, zero), hn::Mul(gradient, coefficient));
+        const auto times = [&](auto x) HWY_ATTR {
+          const auto product = hn::Mul(x, coefficient);
+          return Tame ? product : hn::IfThenZeroElse(hn::Eq(x, zero), product);
+        };
+        weighted = times(gradient);
         f(d, r, argument, weighted, p, of_argument);
-        weight = hn::IfThenZeroElse(hn::Eq(p, zero), hn::Mul(p, coefficient));
+        weight = times(p);
       } else {
         f(d, r, argument, weighted, p, of_argument);
         weight = p;
@@ -353,6 +358,14 @@ HWY_INLINE void term_backward(const TermBackwardTask<Real>& task, const F& f) {
       hn::StoreU(weight, d, task.weight + row + c);
     }
   }
+}
+
+template <class Real, class F>
+HWY_INLINE void term_backward(const TermBackwardTask<Real>& task, const F& f) {
+  bool tame = task.coefficient.step == 0;  // otherwise it would take as long to look
+  for (int64_t r = 0; tame && task.coefficient.rows && r < task.rows; ++r)
+    tame = std::isfinite(*task.coefficient.rows[r]);
+  tame ? term_backward_of<true>(task, f) : term_backward_of<false>(task, f);
 }
 
 // exp(x - log-sum). A row without keys has the log-sum -inf: all its weights are 0.

@@ -204,23 +204,40 @@ void TileProgram<Real>::run(const StripPlace& place, Range columns, const SlotsO
   }
 }
 
+// Whether a step is a product that nobody wants but the sum after it.
+template <class Real>
+bool TileProgram<Real>::multiplies_and_adds(size_t index) const {
+  if (index + 1 >= steps_.size()) return false;
+  const Step &step = steps_[index], &next = steps_[index + 1];
+  return step.code == chain_code(Op::multiply, 0) && !step.stores && !step.ends &&
+         next.code == chain_code(Op::add, 0) && next.held >= 0;
+}
+
 // Operands keep their places from the first run on; only what is there changes.
 template <class Real>
 void TileProgram<Real>::link_chains() {
   size_t from = 0;
-  for (Step& step : steps_) {
-    if (step.code == kAlone) continue;
-    ChainStep<Real> link{step.code, {}, nullptr};
-    if (step.held < 0) links_.push_back({kChainLoad, {view(static_cast<size_t>(step.args[0])), {}}, nullptr});
+  for (size_t index = 0; index < steps_.size(); ++index) {
+    if (steps_[index].code == kAlone) continue;
+    ChainStep<Real> link{steps_[index].code, {}, nullptr};
+    if (steps_[index].held < 0) link.start = view(static_cast<size_t>(steps_[index].args[0]));
     size_t others = 0;
-    for (int index = 0; index < 3; ++index)
-      if (index != std::max(step.held, 0) && step.args[static_cast<size_t>(index)] >= 0)
-        link.other[others++] = view(static_cast<size_t>(step.args[static_cast<size_t>(index)]));
-    if (step.stores) link.out = &bases_[static_cast<size_t>(step.instruction->result)];
+    const auto add_others = [&](const Step& step) {
+      for (int operand = 0; operand < 3; ++operand)
+        if (operand != std::max(step.held, 0) && step.args[static_cast<size_t>(operand)] >= 0)
+          link.other[others++] = view(static_cast<size_t>(step.args[static_cast<size_t>(operand)]));
+    };
+    add_others(steps_[index]);
+    if (multiplies_and_adds(index)) {
+      link.code = kChainMultiplyAdd;
+      add_others(steps_[++index]);
+    }
+    Step& last = steps_[index];
+    if (last.stores) link.out = &bases_[static_cast<size_t>(last.instruction->result)];
     links_.push_back(link);
-    if (!step.ends) continue;
-    step.from = from;
-    step.to = from = links_.size();
+    if (!last.ends) continue;
+    last.from = from;
+    last.to = from = links_.size();
   }
 }
 

@@ -63,6 +63,7 @@ class TileProgram {
   void find_chains();
   bool reads(const Step& step, int32_t reg) const;
   int held_by(size_t step) const;
+  bool multiplies_and_adds(size_t step) const;
   void link_chains();
   int external(const Operand& operand);
   void resolve(const StripPlace& place, Range columns, const SlotsOfHead<Real>& slots, Real* const* streams);
