@@ -71,8 +71,10 @@ void print_solution(const char* what, const Solution& solution) {
   print("{:<12} density {:.4f}, divergence {:.6f} on held-out text\n", what, solution.density,
         solution.divergence);
   for (const RangeResult& range : solution.ranges)
-    print("{:<12} positions from {:>5}: density {:.4f}, divergence {:.6f}\n", "", range.begin, range.density,
-          range.divergence);
+    print(
+        "{:<12} positions from {:>5}: density {:.4f}, divergence {:.6f}; {:.0f} % more are foreseen for "
+        "other text\n",
+        "", range.begin, range.density, range.divergence, 100 * range.margin);
 }
 
 void print_result(const DistillRequest& options, const DistillResult& result) {
@@ -264,7 +266,7 @@ ExitCode run(DistillRequest options) {
     require(options.context % options.distill.selection.query_tile == 0,
             "distill: a context of {}; expected a multiple of the query tile of {}", options.context,
             options.distill.selection.query_tile);
-    options.distill.windows = {{.tokens = options.context, .learn = 24, .sense = 3, .hold_out = 4}};
+    options.distill.windows = {{.tokens = options.context, .learn = 24, .sense = 4, .hold_out = 12}};
   }
   watch_interrupts();
   Display display;

@@ -245,9 +245,10 @@ TEST(Distill, KeepsItsBudgetOnHeldOutText) {
     options.goal.divergence = 0.02;
     const DistillResult result = distill(model, random_text(3000), options, {});
     EXPECT_TRUE(result.solution.found) << name_of(kind);
-    for (const RangeResult& range : result.solution.ranges)
-      EXPECT_LE(range.divergence, 0.02 * (1 - 0.2 / std::sqrt(3.0)))
-          << name_of(kind);  // three windows held out
+    for (const RangeResult& range : result.solution.ranges) {
+      EXPECT_LE(range.divergence * (1 + range.margin), 0.02 * 1.0001) << name_of(kind);
+      EXPECT_GT(range.margin, 0.1) << name_of(kind);  // three windows held out say little
+    }
     // Heads that are either full or local may all have to be full.
     if (kind != SelectorKind::full_or_local) {
       EXPECT_LT(result.solution.density, 0.95) << name_of(kind);

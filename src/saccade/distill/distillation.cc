@@ -232,8 +232,10 @@ Json to_json(const Solution& solution) {
             {"dense_heads", solution.dense_heads},
             {"tries", solution.tries}};
   for (const RangeResult& range : solution.ranges)
-    json["ranges"].push_back(
-        {{"begin", range.begin}, {"divergence", range.divergence}, {"density", range.density}});
+    json["ranges"].push_back({{"begin", range.begin},
+                              {"divergence", range.divergence},
+                              {"density", range.density},
+                              {"margin", range.margin}});
   return json;
 }
 
@@ -254,8 +256,8 @@ std::vector<WindowCount> usual_windows(const Architecture& architecture, int64_t
   const int64_t shorter = whole(std::min<int64_t>(1024, context));
   require(shorter > 0, "distill: the model's context of {} is shorter than a tile of {} queries", context,
           query_tile);
-  std::vector<WindowCount> result{{.tokens = shorter, .learn = 24, .sense = 3, .hold_out = 4}};
-  if (context >= 4096) result.push_back({.tokens = 4096, .learn = 6, .sense = 1, .hold_out = 2});
+  std::vector<WindowCount> result{{.tokens = shorter, .learn = 24, .sense = 4, .hold_out = 12}};
+  if (context >= 4096) result.push_back({.tokens = 4096, .learn = 6, .sense = 2, .hold_out = 6});
   return result;
 }
 

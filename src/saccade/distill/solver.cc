@@ -14,6 +14,10 @@ namespace {
 
 constexpr double kFirstShare = 0.4;  // of the true divergence, the estimate is about that much
 constexpr int64_t kBetween = 5;      // finer settings between two that were measured
+constexpr int64_t kPiece = 1024;     // tokens of text whose divergence is one number of a sample
+// What pieces are taken to differ by before any are seen, as a share of their mean, and how many pieces that
+// is worth.
+constexpr double kUsualSpread = 0.2, kUsualWeight = 4;
 
 // Counts pairs by range of positions while it selects.
 class RangeCounter : public Selector {
@@ -66,6 +70,20 @@ std::vector<HeadChoices> choices_of(const Sensitivity& sensitivity, int64_t rang
   return result;
 }
 
+// The standard deviation of a piece's divergence, as a share of its range's mean. All ranges together: in
+// each there are only a few pieces.
+double spread_of(const HeldOutMeasure& measured) {
+  double squares = kUsualWeight * kUsualSpread * kUsualSpread, weight = kUsualWeight;
+  for (const std::vector<double>& pieces : measured.pieces) {
+    double mean = 0;
+    for (const double piece : pieces) mean += piece / static_cast<double>(pieces.size());
+    if (mean <= 0) continue;
+    for (const double piece : pieces) squares += (piece / mean - 1) * (piece / mean - 1);
+    weight += static_cast<double>(pieces.size()) - 1;
+  }
+  return std::sqrt(squares / weight);
+}
+
 // The heads' settings in one range.
 void apply(const Selectors& selectors, const std::vector<HeadChoices>& choices, int64_t range,
            const Allocation& allocation) {
@@ -96,13 +114,19 @@ HeldOutMeasure measure_held_out(Transformer model, const Selectors& selectors,
   const Divergence divergence = divergence_of(model, dense_hidden, model, hidden, texts);
   const std::vector<int64_t>& ranges = selectors[0]->ranges();
   std::vector<double> sums(ranges.size(), 0), counts(ranges.size(), 0);
+  std::vector<std::vector<double>> pieces(ranges.size());
   int64_t first = 0;
   for (const TokenIds& text : texts) {
     const int64_t tokens = std::ssize(text);
     for (size_t range = 0; range < ranges.size(); ++range) {
       const int64_t begin = std::min(ranges[range], tokens),
                     end = range + 1 < ranges.size() ? std::min(ranges[range + 1], tokens) : tokens;
-      sums[range] += divergence.values.narrow(0, first + begin, end - begin).sum().item<double>();
+      for (int64_t piece = begin; piece < end; piece += kPiece) {
+        const int64_t size = std::min(kPiece, end - piece);
+        const auto sum = divergence.values.narrow(0, first + piece, size).sum().item<double>();
+        sums[range] += sum;
+        pieces[range].push_back(sum / static_cast<double>(size));
+      }
       counts[range] += static_cast<double>(end - begin);
     }
     first += tokens;
@@ -117,8 +141,9 @@ HeldOutMeasure measure_held_out(Transformer model, const Selectors& selectors,
     }
     kept += range_kept;
     visible += range_visible;
-    if (counts[range] > 0)
-      result.ranges.push_back({ranges[range], sums[range] / counts[range], range_kept / range_visible});
+    if (counts[range] == 0) continue;
+    result.ranges.push_back({ranges[range], sums[range] / counts[range], range_kept / range_visible});
+    result.pieces.push_back(std::move(pieces[range]));
   }
   result.density = kept / visible;
   return result;
@@ -134,13 +159,7 @@ Solution solve(Transformer model, const Selectors& selectors, const Sensitivity&
   const auto ranges = static_cast<int64_t>(selectors[0]->ranges().size());
   std::vector<std::vector<HeadChoices>> choices;
   for (int64_t range = 0; range < ranges; ++range) choices.push_back(choices_of(sensitivity, range));
-  std::vector<double> targets;  // by range
-  for (const int64_t begin : selectors[0]->ranges()) {
-    const auto reach =
-        std::ranges::count_if(held_out, [&](const TokenIds& text) { return std::ssize(text) > begin; });
-    targets.push_back(goal.divergence *
-                      (1 - options.doubt / std::sqrt(static_cast<double>(std::max<int64_t>(1, reach)))));
-  }
+  std::vector<double> targets(static_cast<size_t>(ranges), goal.divergence);  // by range
   std::vector<double> shares(static_cast<size_t>(ranges), kFirstShare),
       density(static_cast<size_t>(ranges), goal.density);
   Solution best;
@@ -153,11 +172,14 @@ Solution solve(Transformer model, const Selectors& selectors, const Sensitivity&
                                           : allocate_density(choices[at], density[at]));
       apply(selectors, choices[at], range, allocations.back());
     }
-    const HeldOutMeasure measured = measure_held_out(model, selectors, held_out, dense_hidden);
+    HeldOutMeasure measured = measure_held_out(model, selectors, held_out, dense_hidden);
+    const double spread = spread_of(measured);
     bool holds = true, close = true;
-    for (const RangeResult& result : measured.ranges) {
-      const auto at = static_cast<size_t>(&result - measured.ranges.data());
-      const double target = targets[at];
+    for (size_t at = 0; at < measured.ranges.size(); ++at) {
+      RangeResult& result = measured.ranges[at];
+      // Two samples of so many pieces differ by the root of two times what one differs from the truth by.
+      result.margin = options.doubt * spread * std::sqrt(2 / static_cast<double>(measured.pieces[at].size()));
+      const double target = targets[at] = goal.divergence / (1 + result.margin);
       holds =
           holds && (by_divergence ? result.divergence <= target : measured.density <= goal.density * 1.005);
       if (by_divergence) {
@@ -176,8 +198,10 @@ Solution solve(Transformer model, const Selectors& selectors, const Sensitivity&
                 {"density", measured.density},
                 {"holds", holds}};
       for (const RangeResult& result : measured.ranges)
-        line["ranges"].push_back(
-            {{"begin", result.begin}, {"divergence", result.divergence}, {"density", result.density}});
+        line["ranges"].push_back({{"begin", result.begin},
+                                  {"divergence", result.divergence},
+                                  {"density", result.density},
+                                  {"margin", result.margin}});
       options.on_try(line);
     }
     if (holds && (!best.found || (by_divergence ? measured.density < best.density

@@ -15,15 +15,16 @@ struct Goal {
 
 struct SolverOptions {
   int64_t tries = 7;
-  // The held-out texts are a sample: so much of the budget is left for other texts, over the root of how many
-  // of them reach a range of positions.
-  double doubt = 0.2;
+  // The held-out texts are a sample. So many standard deviations of the difference between it and another
+  // sample of its size are left free: with 1.64, one text in twenty may need more than the budget.
+  double doubt = 1.64;
   std::function<void(const Json&)> on_try;
 };
 
 struct RangeResult {
   int64_t begin = 0;
   double divergence = 0, density = 0;
+  double margin = 0;  // by which share the divergence of other text may be larger, by `doubt`
 };
 
 struct Solution {
@@ -39,6 +40,7 @@ struct Solution {
 struct HeldOutMeasure {
   double divergence = 0, density = 0;
   std::vector<RangeResult> ranges;
+  std::vector<std::vector<double>> pieces;  // by range: the divergence of every piece of text
 };
 HeldOutMeasure measure_held_out(Transformer model, const Selectors& selectors,
                                 std::span<const TokenIds> texts, std::span<const at::Tensor> dense_hidden);

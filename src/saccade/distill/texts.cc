@@ -1,4 +1,5 @@
-// Three parts of the text one after the other; windows are spread evenly over their part.
+// A long text is cut into stretches and each of them into three parts, so that every purpose sees all of the
+// text and not one article; windows are spread evenly over the parts.
 #include "saccade/distill/texts.h"
 
 #include "saccade/base/error.h"
@@ -6,14 +7,25 @@
 namespace saccade {
 namespace {
 
-constexpr double kLearnShare = 0.7, kSenseShare = 0.12;
+constexpr double kLearnShare = 0.5, kSenseShare = 0.18;  // the rest is held out
+constexpr int64_t kMostStretches = 6;
 
-void add_windows(const TokenIds& text, int64_t begin, int64_t end, int64_t tokens, int64_t wanted,
+struct Part {
+  int64_t begin = 0, end = 0;
+};
+
+// The parts take turns.
+void add_windows(const TokenIds& text, const std::vector<Part>& parts, int64_t tokens, int64_t wanted,
                  std::vector<TokenIds>& windows) {
-  const int64_t count = std::min(wanted, (end - begin) / tokens);
-  for (int64_t index = 0; index < count; ++index) {
-    const int64_t first = begin + (count == 1 ? 0 : index * (end - begin - tokens) / (count - 1));
-    windows.emplace_back(text.begin() + first, text.begin() + first + tokens);
+  const int64_t stretches = std::ssize(parts);
+  for (int64_t stretch = 0; stretch < stretches; ++stretch) {
+    const auto [begin, end] = parts[static_cast<size_t>(stretch)];
+    const int64_t share = wanted / stretches + (stretch < wanted % stretches ? 1 : 0),
+                  count = std::min(share, (end - begin) / tokens);
+    for (int64_t index = 0; index < count; ++index) {
+      const int64_t first = begin + (count == 1 ? 0 : index * (end - begin - tokens) / (count - 1));
+      windows.emplace_back(text.begin() + first, text.begin() + first + tokens);
+    }
   }
 }
 
@@ -21,21 +33,32 @@ void add_windows(const TokenIds& text, int64_t begin, int64_t end, int64_t token
 
 TextWindows cut_windows(const TokenIds& text, std::span<const WindowCount> counts) {
   const int64_t size = std::ssize(text), shortest = counts.front().tokens;
-  // A short text is divided so that each part has room for one window at least.
-  const auto learn_end =
-      std::min(static_cast<int64_t>(kLearnShare * static_cast<double>(size)), size - 2 * shortest);
-  const auto sense_end =
-      std::min(std::max(learn_end + shortest,
-                        static_cast<int64_t>((kLearnShare + kSenseShare) * static_cast<double>(size))),
-               size - shortest);
-  require(learn_end >= shortest,
-          "distill: a text of {} tokens; expected at least {}, for three windows of {}", size, 3 * shortest,
-          shortest);
+  require(size >= 3 * shortest, "distill: a text of {} tokens; expected at least {}, for three windows of {}",
+          size, 3 * shortest, shortest);
+  int64_t longest = 0;
+  for (const WindowCount& count : counts) longest = std::max(longest, count.tokens);
+  // As many as have room for every window in their smallest part.
+  const int64_t stretches = std::clamp<int64_t>(
+      static_cast<int64_t>(kSenseShare * static_cast<double>(size)) / longest, 1, kMostStretches);
+  std::vector<Part> learn, sense, hold_out;
+  for (int64_t stretch = 0; stretch < stretches; ++stretch) {
+    const int64_t begin = stretch * size / stretches, end = (stretch + 1) * size / stretches;
+    const auto share = [&](double part) {
+      return begin + static_cast<int64_t>(part * static_cast<double>(end - begin));
+    };
+    // A short text is divided so that each part has room for one window at least.
+    const int64_t learn_end = std::min(share(kLearnShare), end - 2 * shortest),
+                  sense_end = std::min(std::max(learn_end + shortest, share(kLearnShare + kSenseShare)),
+                                       end - shortest);
+    learn.push_back({begin, learn_end});
+    sense.push_back({learn_end, sense_end});
+    hold_out.push_back({sense_end, end});
+  }
   TextWindows result;
   for (const WindowCount& count : counts) {
-    add_windows(text, 0, learn_end, count.tokens, count.learn, result.learn);
-    add_windows(text, learn_end, sense_end, count.tokens, count.sense, result.sense);
-    add_windows(text, sense_end, size, count.tokens, count.hold_out, result.held_out);
+    add_windows(text, learn, count.tokens, count.learn, result.learn);
+    add_windows(text, sense, count.tokens, count.sense, result.sense);
+    add_windows(text, hold_out, count.tokens, count.hold_out, result.held_out);
   }
   return result;
 }
