@@ -78,9 +78,12 @@ std::vector<Measurement> measure(const std::vector<Contestant>& contestants, con
   const auto begin = Clock::now();
   for (int64_t round = 0; round < options.repeats; ++round) {
     if (round >= options.fewest && seconds_since(begin) > options.seconds) break;
-    // Of three or more, every second round goes the other way about: who runs after whom shows in the caches.
-    for (size_t turn = 0; turn < contestants.size(); ++turn) {
-      const size_t index = round % 2 == 0 || turn == 0 ? turn : contestants.size() - turn;
+    // Of three or more, another one begins each time, and every second round goes the other way about: who
+    // runs after whom shows in the caches.
+    const auto count = static_cast<int64_t>(contestants.size());
+    for (int64_t turn = 0; turn < count; ++turn) {
+      const int64_t place = count < 3 ? turn : round % 2 == 0 ? round + turn : round - turn + count;
+      const auto index = static_cast<size_t>(place % count);
       if (runs(index)) measurements[index].seconds.push_back(stopwatch(contestants[index], times[index]));
     }
   }

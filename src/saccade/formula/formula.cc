@@ -10,6 +10,32 @@
 #include "saccade/formula/parser.h"
 
 namespace saccade {
+namespace {
+
+// The canonical text with the values that constants really have.
+std::string resolve(const Syntax& syntax, Overrides left) {
+  std::vector<std::string> lines;
+  for (const Statement& statement : syntax.statements) {
+    const auto override = left.find(statement.name);
+    if (override == left.end()) {
+      lines.push_back(saccade::print(statement));
+      continue;
+    }
+    Statement changed = statement;
+    changed.value =
+        std::make_shared<Expression>(Expression{.kind = Expression::Kind::number,
+                                                .number = override->second,
+                                                .integer = std::floor(override->second) == override->second});
+    lines.push_back(saccade::print(changed));
+    left.erase(override);
+  }
+  // What is set without a statement is a built-in number: n.
+  for (const auto& [name, value] : left)
+    lines.push_back(fmt::format("const {} = {}", name, print_number(value, std::floor(value) == value)));
+  return join(lines, "\n") + "\n";
+}
+
+}  // namespace
 
 Formula Formula::parse(std::string_view text, const ParseOptions& options) {
   Diagnostics diagnostics;
@@ -26,6 +52,7 @@ Formula Formula::parse(std::string_view text, const ParseOptions& options) {
   data->plan = check(data->syntax, data->overrides, diagnostics);
   if (diagnostics.any()) throw FormulaError(diagnostics.take(), options.name, data->text);
   analyse(data->plan);
+  data->resolved = resolve(data->syntax, data->overrides);
   return Formula(std::move(data));
 }
 
@@ -52,29 +79,6 @@ std::string Formula::summary() const {
     return std::string(trim(line.substr(1)));
   }
   return "";
-}
-
-std::string Formula::resolved() const {
-  std::vector<std::string> lines;
-  Overrides left = overrides();
-  for (const Statement& statement : syntax().statements) {
-    const auto override = left.find(statement.name);
-    if (override == left.end()) {
-      lines.push_back(saccade::print(statement));
-      continue;
-    }
-    Statement changed = statement;
-    changed.value =
-        std::make_shared<Expression>(Expression{.kind = Expression::Kind::number,
-                                                .number = override->second,
-                                                .integer = std::floor(override->second) == override->second});
-    lines.push_back(saccade::print(changed));
-    left.erase(override);
-  }
-  // What is set without a statement is a built-in number: n.
-  for (const auto& [name, value] : left)
-    lines.push_back(fmt::format("const {} = {}", name, print_number(value, std::floor(value) == value)));
-  return join(lines, "\n") + "\n";
 }
 
 bool operator==(const Formula& a, const Formula& b) {

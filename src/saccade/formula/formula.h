@@ -42,7 +42,8 @@ class Formula {
   std::string print() const { return saccade::print(data_->syntax); }
 
   /// The canonical text with the values that constants really have: the whole formula as one string.
-  std::string resolved() const;
+  const std::string& resolved() const& { return data_->resolved; }
+  std::string resolved() const&& { return data_->resolved; }
 
   /// The same statements and the same values of constants.
   friend bool operator==(const Formula& a, const Formula& b);
@@ -53,6 +54,7 @@ class Formula {
     Overrides overrides;
     Syntax syntax;
     Plan plan;
+    std::string resolved;  // every call of the kernels names its formula by it
   };
   explicit Formula(std::shared_ptr<const Data> data) : data_(std::move(data)) {}
   std::shared_ptr<const Data> data_;
