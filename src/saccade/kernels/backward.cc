@@ -14,7 +14,7 @@
 namespace saccade::kernels {
 namespace {
 
-constexpr int64_t kNearBytes = int64_t{512} << 10;  // of key tiles that are worked on together
+constexpr int64_t kNearBytes = int64_t{768} << 10;  // of key tiles that are worked on together
 constexpr int64_t kMostTogether = 4;
 
 template <class Real>
