@@ -56,22 +56,23 @@ void BackwardTile<Real>::bind(Real* memory) {
     size_ += round_up(count, 16);
     return result;
   };
-  const auto take_tile = [&] {
-    Real* tile = take(kBackwardQueries * kTileStride);
+  const auto take_tile = [&](int64_t rows) {
+    Real* tile = take(rows * kTileStride);
     return tile ? tile + kTileMargin : nullptr;
   };
-  for (Real*& tile : scores_) tile = take_tile();
+  const int64_t strip = std::max(code_.rows, code_.few_rows), all = kBackwardQueries;
+  for (Real*& tile : scores_) tile = take_tile(strip);
   for (size_t term = 0; term < plan_.terms.size(); ++term) {
-    if (!in_place_[term]) arguments_[term] = take_tile();
-    argument_gradients_[term] = take_tile();
-    if (plan_.terms[term].inside) coefficient_gradients_[term] = take_tile();
+    if (!in_place_[term]) arguments_[term] = take_tile(strip);
+    argument_gradients_[term] = take_tile(multiplied_[term] ? all : strip);
+    if (plan_.terms[term].inside) coefficient_gradients_[term] = take_tile(all);
   }
   for (const Target& target : plan_.targets)
     if (target.product >= 0 && has_own_tile(target))
-      score_gradients_[static_cast<size_t>(target.product)] = take_tile();
-  weights_ = take_tile();
-  weight_gradients_ = take_tile();
-  gathered_ = take(kBackwardQueries * kTileStride);
+      score_gradients_[static_cast<size_t>(target.product)] = take_tile(all);
+  weights_ = take_tile(all);
+  weight_gradients_ = take_tile(strip);
+  gathered_ = take(strip * kTileStride);
   for (TileProgram<Real>* program : {&mask_program_, &forward_program_, &adjoint_program_})
     program->bind(take(program->size()));
 }
