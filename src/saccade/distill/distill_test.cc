@@ -24,8 +24,8 @@ using testing::HasSubstr;
 DistillOptions small_options() {
   DistillOptions options;
   options.selection = {.query_tile = 16, .sinks = 2, .near = 8};
-  options.windows = {{.tokens = 64, .learn = 6, .sense = 2, .hold_out = 2},
-                     {.tokens = 128, .learn = 2, .sense = 1, .hold_out = 1}};
+  options.windows = {{.tokens = 64, .learn = 6, .sense = 2, .hold_out = 6},
+                     {.tokens = 128, .learn = 2, .sense = 1, .hold_out = 2}};
   options.scorer = {.rank = 4, .steps = 30, .groups_at_once = 8};
   options.single = {.rank = 3, .steps = 30, .rate = 0.03, .groups_at_once = 8};
   options.longest = 0;
@@ -91,13 +91,32 @@ TEST(Texts, PurposesShareNoTokens) {
   std::iota(text.begin(), text.end(), 0);
   const TextWindows windows = cut_windows(text, std::vector<WindowCount>{{100, 10, 2, 3}, {400, 3, 1, 1}});
   EXPECT_EQ(windows.learn.size(), 13U);
-  int32_t last_learned = 0, first_sensed = 5000, last_sensed = 0, first_held = 5000;
-  for (const TokenIds& window : windows.learn) last_learned = std::max(last_learned, window.back());
-  for (const TokenIds& window : windows.sense)
-    first_sensed = std::min(first_sensed, window.front()), last_sensed = std::max(last_sensed, window.back());
-  for (const TokenIds& window : windows.held_out) first_held = std::min(first_held, window.front());
-  EXPECT_LT(last_learned, first_sensed);
-  EXPECT_LT(last_sensed, first_held);
+  EXPECT_EQ(windows.sense.size(), 3U);
+  EXPECT_EQ(windows.held_out.size(), 4U);
+  std::vector<std::string> purpose(text.size());
+  const auto mark = [&](const std::vector<TokenIds>& of, const std::string& name) {
+    for (const TokenIds& window : of)
+      for (const int32_t token : window) {
+        std::string& found = purpose[static_cast<size_t>(token)];
+        EXPECT_TRUE(found.empty() || found == name) << token << " serves to " << found << " and to " << name;
+        found = name;
+      }
+  };
+  mark(windows.learn, "learn");
+  mark(windows.sense, "sense");
+  mark(windows.held_out, "hold out");
+  // What is held out comes from the beginning and from the end of a long text, and a longer text never gives
+  // fewer windows.
+  EXPECT_LT(windows.held_out.front().front(), 2500);
+  EXPECT_GT(windows.held_out.back().front(), 1000);
+  size_t most = 0;
+  for (int64_t size = 300; size < 9000; size += 37) {
+    TokenIds longer(static_cast<size_t>(size));
+    const TextWindows cut = cut_windows(longer, std::vector<WindowCount>{{100, 10, 2, 3}, {400, 3, 1, 1}});
+    const size_t count = cut.learn.size() + cut.sense.size() + cut.held_out.size();
+    EXPECT_GE(count, most) << size;
+    most = std::max(most, count);
+  }
   text.resize(300);
   EXPECT_EQ(cut_windows(text, std::vector<WindowCount>{{100, 10, 2, 3}, {400, 3, 1, 1}}).learn.size(), 1U);
   text.resize(299);
@@ -247,11 +266,11 @@ TEST(Distill, KeepsItsBudgetOnHeldOutText) {
     EXPECT_TRUE(result.solution.found) << name_of(kind);
     for (const RangeResult& range : result.solution.ranges) {
       EXPECT_LE(range.divergence * (1 + range.margin), 0.02 * 1.0001) << name_of(kind);
-      EXPECT_GT(range.margin, 0.1) << name_of(kind);  // three windows held out say little
+      EXPECT_GT(range.margin, 0.1) << name_of(kind);  // eight windows held out say little
     }
     // Heads that are either full or local may all have to be full.
     if (kind != SelectorKind::full_or_local) {
-      EXPECT_LT(result.solution.density, 0.95) << name_of(kind);
+      EXPECT_LT(result.solution.density, 0.99) << name_of(kind);
     }
     EXPECT_EQ(selectors_of(model).size(), 2U);
     EXPECT_EQ(result.decoding.has_value(), kind == SelectorKind::gate || kind == SelectorKind::indexer);

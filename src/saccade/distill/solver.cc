@@ -72,17 +72,56 @@ std::vector<HeadChoices> choices_of(const Sensitivity& sensitivity, int64_t rang
 
 // The standard deviation of a piece's divergence, as a share of its range's mean. All ranges together: in
 // each there are only a few pieces.
-double spread_of(const HeldOutMeasure& measured) {
+double spread_of(const HeldOutMeasure& measured, double least) {
   double squares = kUsualWeight * kUsualSpread * kUsualSpread, weight = kUsualWeight;
   for (const std::vector<double>& pieces : measured.pieces) {
     double mean = 0;
     for (const double piece : pieces) mean += piece / static_cast<double>(pieces.size());
-    if (mean <= 0) continue;
+    if (mean < least) continue;  // nothing but rounding
     for (const double piece : pieces) squares += (piece / mean - 1) * (piece / mean - 1);
     weight += static_cast<double>(pieces.size()) - 1;
   }
   return std::sqrt(squares / weight);
 }
+
+// How much more other text may need. Two samples of so many pieces differ by the root of two times what one
+// differs from the truth by.
+void set_margins(HeldOutMeasure& measured, const Goal& goal, double doubt) {
+  const double spread = spread_of(measured, std::max(1e-9, 0.01 * goal.divergence));
+  for (size_t at = 0; at < measured.ranges.size(); ++at)
+    measured.ranges[at].margin =
+        doubt * spread * std::sqrt(2 / static_cast<double>(measured.pieces[at].size()));
+}
+
+// Looks for the largest estimated cost whose true divergence is within a target. The estimate is off by a
+// factor that changes little, so the next guess is in proportion, but never outside of what is known to hold
+// and to fail.
+class CostSearch {
+ public:
+  explicit CostSearch(double first) : next_(first) {}
+  double next() const { return next_; }
+  void measured(double divergence, double target) {
+    if (divergence <= target)
+      held_ = std::max(held_, next_);
+    else
+      failed_ = std::min(failed_, next_);
+    double guess = next_ * std::clamp(std::pow(0.975 * target / std::max(divergence, 1e-12), 0.9), 0.1, 5.0);
+    if (divergence > target && divergence == last_) guess = std::min(guess, next_ / 2);  // too small a step
+    last_ = divergence;
+    if (guess > held_ && guess < failed_)
+      next_ = guess;
+    else if (guess >= failed_)
+      next_ = held_ > 0 ? std::sqrt(held_ * failed_) : failed_ / 2;
+    else
+      next_ = held_;
+    if (held_ >= failed_) held_ = 0;  // another range or margin has moved the border
+  }
+  // To what is known to hold, or far below what failed.
+  void go_back() { next_ = held_ > 0 ? held_ : next_ / 4; }
+
+ private:
+  double next_, held_ = 0, failed_ = INFINITY, last_ = -1;
+};
 
 // The heads' settings in one range.
 void apply(const Selectors& selectors, const std::vector<HeadChoices>& choices, int64_t range,
@@ -159,33 +198,30 @@ Solution solve(Transformer model, const Selectors& selectors, const Sensitivity&
   const auto ranges = static_cast<int64_t>(selectors[0]->ranges().size());
   std::vector<std::vector<HeadChoices>> choices;
   for (int64_t range = 0; range < ranges; ++range) choices.push_back(choices_of(sensitivity, range));
-  std::vector<double> targets(static_cast<size_t>(ranges), goal.divergence);  // by range
-  std::vector<double> shares(static_cast<size_t>(ranges), kFirstShare),
-      density(static_cast<size_t>(ranges), goal.density);
+  // By range: estimated costs to allocate, and between which costs the goal begins to fail.
+  std::vector<CostSearch> costs(static_cast<size_t>(ranges), CostSearch(goal.divergence * kFirstShare));
+  std::vector<double> density(static_cast<size_t>(ranges), goal.density);
   Solution best;
   std::vector<Allocation> best_allocations;
   for (int64_t attempt = 0; attempt < options.tries; ++attempt) {
     std::vector<Allocation> allocations;
     for (int64_t range = 0; range < ranges; ++range) {
       const auto at = static_cast<size_t>(range);
-      allocations.push_back(by_divergence ? allocate_cost(choices[at], targets[at] * shares[at])
+      allocations.push_back(by_divergence ? allocate_cost(choices[at], costs[at].next())
                                           : allocate_density(choices[at], density[at]));
       apply(selectors, choices[at], range, allocations.back());
     }
     HeldOutMeasure measured = measure_held_out(model, selectors, held_out, dense_hidden);
-    const double spread = spread_of(measured);
+    set_margins(measured, goal, options.doubt);
     bool holds = true, close = true;
     for (size_t at = 0; at < measured.ranges.size(); ++at) {
-      RangeResult& result = measured.ranges[at];
-      // Two samples of so many pieces differ by the root of two times what one differs from the truth by.
-      result.margin = options.doubt * spread * std::sqrt(2 / static_cast<double>(measured.pieces[at].size()));
-      const double target = targets[at] = goal.divergence / (1 + result.margin);
+      const RangeResult& result = measured.ranges[at];
+      const double target = goal.divergence / (1 + result.margin);
       holds =
           holds && (by_divergence ? result.divergence <= target : measured.density <= goal.density * 1.005);
       if (by_divergence) {
         close = close && result.divergence > 0.93 * target;
-        shares[at] *=
-            std::clamp(std::pow(0.975 * target / std::max(result.divergence, 1e-12), 0.9), 0.1, 5.0);
+        costs[at].measured(result.divergence, target);
       } else {
         close = close && measured.density > 0.98 * goal.density;
         density[at] = std::clamp(density[at] * goal.density / measured.density, 0.0, 1.0);
@@ -214,6 +250,9 @@ Solution solve(Transformer model, const Selectors& selectors, const Sensitivity&
     }
     best.tries = attempt + 1;
     if (holds && close) break;
+    // Towards the end what held in each range by itself is better than another guess.
+    if (!best.found && attempt + 3 >= options.tries)
+      for (CostSearch& cost : costs) cost.go_back();
   }
   if (!best.found) {
     // Looking at everything costs nothing.
@@ -226,7 +265,8 @@ Solution solve(Transformer model, const Selectors& selectors, const Sensitivity&
     for (const size_t chosen : allocation.chosen) best.dense_heads += chosen == 0 ? 1 : 0;
   }
   if (!best.found) {
-    const HeldOutMeasure measured = measure_held_out(model, selectors, held_out, dense_hidden);
+    HeldOutMeasure measured = measure_held_out(model, selectors, held_out, dense_hidden);
+    set_margins(measured, goal, options.doubt);
     best.divergence = measured.divergence;
     best.density = measured.density;
     best.ranges = measured.ranges;

@@ -194,9 +194,9 @@ class Backward {
   void run_dense(int64_t first_pair, int64_t pairs) {
     const int64_t tiles = (shape_.keys + kBackwardKeys - 1) / kBackwardKeys;
     const int64_t each = key_memory(nullptr).size;
-    const int64_t together =
-        std::clamp<int64_t>(kNearBytes / (each * static_cast<int64_t>(sizeof(Real))), 1,
-                            std::min(kMostTogether, (tiles + wave_.chunks() - 1) / wave_.chunks()));
+    const int64_t together = std::clamp<int64_t>(
+        kNearBytes / (each * static_cast<int64_t>(sizeof(Real))), 1,
+        std::clamp<int64_t>((tiles + wave_.chunks() - 1) / wave_.chunks(), 1, kMostTogether));
     for_units(pairs * wave_.chunks(), (together - 1) * each,
               [&](BackwardTile<Real>& tile, const KeyMemory& memory, int64_t unit, Real* more) {
                 const int64_t pair = unit / wave_.chunks(), chunk = unit % wave_.chunks();

@@ -1,5 +1,5 @@
-// The order of work: products for scores and weight gradients, then per strip the formula, the norms'
-// adjoints and the formula's adjoint, then the three products that sum gradients.
+// The order of work: per strip the products for scores and weight gradients (for few queries all at once),
+// the formula, the norms' adjoints and the formula's adjoint, then the three products that sum gradients.
 #include "saccade/kernels/backward_tile.h"
 
 #include <limits>

@@ -1,7 +1,7 @@
 // Several softmax terms in one pass over the values. Their divisors must be known before the weights can be
 // summed, so the numerators of a few rows are kept for all keys: memory for rows times keys of one tile, not
-// of the map. Those of a block are divided by the largest argument so far; what is missing to the largest of
-// all is made up for when the weights are summed.
+// of the map. Those of a block are divided by about the largest argument so far; what is missing to the
+// largest of all is made up for when the weights are summed.
 #include <cmath>
 #include <limits>
 
@@ -43,8 +43,7 @@ void ForwardTile<Real>::run_merged(const std::vector<KeyBlock<Real>>& blocks,
   for (size_t number = 0; number < blocks.size(); ++number)
     allowed.push_back(trim(blocks[number], block_states[number], clip_band));
   std::vector<Real> divisors(terms * kSubRows);
-  std::vector<Real> shifts(blocks.size() * terms *
-                           kSubRows);  // [block][term][row]: the largest argument so far
+  std::vector<Real> shifts(blocks.size() * terms * kSubRows);  // [block][term][row]: the maximum at that time
   const auto shifts_of = [&](size_t number, size_t term) {
     return &shifts[(number * terms + term) * static_cast<size_t>(kSubRows)];
   };

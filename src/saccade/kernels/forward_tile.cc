@@ -339,7 +339,8 @@ void ForwardTile<Real>::sum_values(const KeyBlock<Real>& block, const SubTile& s
       end = std::min(end, map_.keys_of(query_range(sub.first + row, count)).end - block.first);
     if (begin < end)
       code_.accumulate({tile + row * kTileStride + begin, false, count, end - begin,
-                        block.values + begin * block.value_stride, block.value_stride, context_.value_columns,
+                        block.values ? block.values + begin * block.value_stride : nullptr,
+                        block.value_stride, context_.value_columns,
                         accumulator(plan_.terms.size() > 1 && merging_ ? 0 : term) +
                             (sub.first + row) * context_.value_columns,
                         context_.value_columns,
