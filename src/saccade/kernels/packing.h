@@ -88,8 +88,7 @@ void load_rows(const Array& array, int64_t batch, int64_t head, Range tokens, co
   }
 }
 
-// The way back: rows `stride` apart, times `scale`, which changes them in place; rows where `real` is 0
-// become 0.
+// The way back: rows `stride` apart, times `scale`, or times 0 where `real` is 0; they are changed in place.
 template <class Real>
 void store_rows(Real* rows, int64_t stride, Real scale, const Real* real, const Array& array, int64_t batch,
                 int64_t head, Range tokens) {
