@@ -2,18 +2,9 @@
 // the formula, the norms' adjoints and the formula's adjoint, then the three products that sum gradients.
 #include "saccade/kernels/backward_tile.h"
 
-#include <limits>
-
 #include "saccade/base/error.h"
 
 namespace saccade::kernels {
-namespace {
-
-template <class Real>
-constexpr Real kMinusInfinity = -std::numeric_limits<Real>::infinity();
-
-}  // namespace
-
 template <class Real>
 BackwardTile<Real>::BackwardTile(const CallContext<Real>& context, const SlotTable<Real>& adjoint_slots,
                                  const Gradients& gradients)

@@ -3,7 +3,6 @@
 // of the map. Those of a block are divided by about the largest argument so far; what is missing to the
 // largest of all is made up for when the weights are summed.
 #include <cmath>
-#include <limits>
 
 #include "saccade/kernels/forward_tile.h"
 
@@ -26,7 +25,6 @@ void ForwardTile<Real>::run_merged(const std::vector<KeyBlock<Real>>& blocks,
                                    const std::vector<TileState>& block_states, bool clip_band, Real* memory,
                                    const ForwardOutputs& outputs) {
   constexpr int64_t kTileSize = kSubRows * kTileStride;
-  constexpr Real kMinusInfinity = -std::numeric_limits<Real>::infinity();
   const std::vector<Real*> scores = scores_, weights = weights_;
   const size_t terms = plan_.terms.size();
   merging_ = true;
@@ -91,9 +89,9 @@ void ForwardTile<Real>::run_merged(const std::vector<KeyBlock<Real>>& blocks,
           for (int64_t r = 0; r < rows; ++r) {
             const Real shift = shifts_of(number, term)[row + r],
                        maximum = maxima_[static_cast<int64_t>(term) * kTileRows + first + row + r];
-            const Real missing = shift == maximum          ? Real{1}
-                                 : shift == kMinusInfinity ? Real{0}
-                                                           : std::exp(shift - maximum);
+            const Real missing = shift == maximum                ? Real{1}
+                                 : shift == kMinusInfinity<Real> ? Real{0}
+                                                                 : std::exp(shift - maximum);
             result[static_cast<size_t>(r)] =
                 missing * divisors[term * kSubRows + static_cast<size_t>(row + r)];
           }

@@ -1,17 +1,9 @@
 // What a tile of queries has come to: its state between blocks, and in the end its outputs and log-sums.
 #include <cmath>
-#include <limits>
 
 #include "saccade/kernels/forward_tile.h"
 
 namespace saccade::kernels {
-namespace {
-
-template <class Real>
-constexpr Real kMinusInfinity = -std::numeric_limits<Real>::infinity();
-
-}  // namespace
-
 template <class Real>
 std::vector<Real> ForwardTile<Real>::lowest_maxima() const {
   std::vector<Real> lowest;

@@ -3,7 +3,6 @@
 #include "saccade/kernels/forward_tile.h"
 
 #include <cmath>
-#include <limits>
 
 #include "saccade/base/error.h"
 
@@ -11,9 +10,6 @@ namespace saccade::kernels {
 namespace {
 
 constexpr int64_t kFewNumbers = 1 << 14;
-
-template <class Real>
-constexpr Real kMinusInfinity = -std::numeric_limits<Real>::infinity();
 
 }  // namespace
 

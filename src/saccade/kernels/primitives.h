@@ -7,6 +7,7 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <optional>
 #include <string>
 #include <vector>
@@ -17,6 +18,9 @@
 namespace saccade::kernels {
 
 inline constexpr int64_t kTileKeys = 256, kTileMargin = 16, kTileStride = kTileKeys + 2 * kTileMargin;
+// What the mask leaves of an argument of softmax, and the largest of none.
+template <class Real>
+inline constexpr Real kMinusInfinity = -std::numeric_limits<Real>::infinity();
 inline constexpr int64_t kMostRows = 12;   // of a strip, on any machine
 inline constexpr int64_t kMostPanel = 32;  // keys of a panel, on any machine
 

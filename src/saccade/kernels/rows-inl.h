@@ -11,7 +11,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 
 #include "saccade/kernels/primitives.h"
 #include "saccade/kernels/storage.h"
@@ -20,9 +19,6 @@
 HWY_BEFORE_NAMESPACE();
 namespace saccade::kernels::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
-
-template <class Real>
-inline constexpr Real kMinusInfinity = -std::numeric_limits<Real>::infinity();
 
 template <class Real>
 using Tag = hn::ScalableTag<Real>;
