@@ -3,6 +3,7 @@
 
 #include <cmath>
 
+#include "saccade/attention/pooled.h"
 #include "saccade/attention/shapes.h"
 #include "saccade/attention/steady_product.h"
 #include "saccade/base/error.h"
@@ -98,7 +99,7 @@ at::Tensor HostExpressionImpl::evaluate(const HostNode& node, const HostInputs& 
           .transpose(0, 1);
     }
     case HostOp::relu:
-      return torch::relu(argument(0));
+      return pooled_relu(argument(0));
     case HostOp::norm: {
       const auto vector = argument(0);
       return vector * torch::rsqrt(vector.square().mean(-1, true) + 1e-6);

@@ -10,6 +10,7 @@
 
 #include <algorithm>
 
+#include "saccade/attention/pooled.h"
 #include "saccade/kernels/matrix_product.h"
 
 namespace saccade {
@@ -36,15 +37,6 @@ class OneThread {
   int before_;
 };
 
-// Whether the numbers themselves can be read: not while somebody traces, batches or pretends.
-bool is_plain(const Tensor& tensor) {
-  const c10::DispatchKeySet keys = tensor.key_set();
-  return tensor.device().is_cpu() && tensor.layout() == at::kStrided && !keys.has_any(c10::python_ks) &&
-         !keys.has_any(c10::functorch_batched_ks) && !keys.has(c10::DispatchKey::FuncTorchGradWrapper) &&
-         !keys.has(c10::DispatchKey::Functionalize) && !keys.has(c10::DispatchKey::Negative) &&
-         !keys.has(c10::DispatchKey::Conjugate);
-}
-
 // A matrix as the kernel reads it; `tensor` holds a copy where neither its rows nor its columns are in one
 // piece. The stride of a single row or column may be anything.
 kernels::Matrix matrix_of(Tensor& tensor) {
@@ -63,7 +55,7 @@ void multiply(Tensor a, Tensor b, const float* bias, bool add, Tensor& result) {
 
 Tensor float_product(const Tensor& a, const Tensor& b) {
   const int64_t groups = a.size(0);
-  Tensor result = at::empty({groups, a.size(1), b.size(2)}, a.options());
+  Tensor result = pooled_empty({groups, a.size(1), b.size(2)}, a.options());
   const auto compute = [&](int64_t begin, int64_t end) {
     const at::AutoDispatchBelowADInplaceOrView below;
     for (int64_t group = begin; group < end; ++group) {
@@ -162,6 +154,14 @@ bool is_float(const Tensor& tensor) { return tensor.scalar_type() == at::kFloat 
 bool is_cast() { return at::autocast::is_autocast_enabled(at::kCPU); }
 
 }  // namespace
+
+bool is_plain(const Tensor& tensor) {
+  const c10::DispatchKeySet keys = tensor.key_set();
+  return tensor.device().is_cpu() && tensor.layout() == at::kStrided && !keys.has_any(c10::python_ks) &&
+         !keys.has_any(c10::functorch_batched_ks) && !keys.has(c10::DispatchKey::FuncTorchGradWrapper) &&
+         !keys.has(c10::DispatchKey::Functionalize) && !keys.has(c10::DispatchKey::Negative) &&
+         !keys.has(c10::DispatchKey::Conjugate);
+}
 
 Tensor steady_linear(const Tensor& x, const Tensor& weight, const Tensor& bias) {
   if (is_cast() || !is_float(x) || !is_float(weight) || (bias.defined() && !is_float(bias)) ||

@@ -16,6 +16,10 @@ at::Tensor steady_product(const at::Tensor& a, const at::Tensor& b);
 // outputs].
 at::Tensor steady_linear(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias);
 
+// Whether the numbers themselves can be read: not on other devices, nor while somebody traces, batches or
+// pretends.
+bool is_plain(const at::Tensor& tensor);
+
 // result = a . b, or result += a . b, for matrices and without gradients.
 void steady_product_into(at::Tensor& result, const at::Tensor& a, const at::Tensor& b, bool add);
 

@@ -31,7 +31,7 @@ struct DistillRequest {
   Imitation imitation;
   DistillOptions distill;
   int64_t context = 0, snippets = 4;
-  bool resume = false, no_decoding = false, frontier = false, json = false;
+  bool resume = false, no_decoding = false, frontier = false, crossover = false, json = false;
   int threads = 0;
 };
 
@@ -77,6 +77,19 @@ void print_solution(const char* what, const Solution& solution) {
         "", range.begin, range.density, range.divergence, 100 * range.margin);
 }
 
+void print_times(const std::vector<AttentionTime>& times, const Selectors& selectors) {
+  for (const AttentionTime& time : times) {
+    print("{:<12} {:>5} tokens: {:.2f} times as fast as dense attention, choosing included", "speed",
+          time.tokens, time.dense / time.sparse);
+    if (time.next_sparse > 0) print("; {:.2f} for one new token", time.next_dense / time.next_sparse);
+    print("\n");
+  }
+  if (times.empty()) return;
+  const SelectionOptions& set = selectors[0]->options();
+  print("{:<12} with fewer than {} keys all are looked at, and with fewer than {} in decoding\n", "",
+        set.min_keys, set.min_cached);
+}
+
 void print_result(const DistillRequest& options, const DistillResult& result) {
   print_solution("tiles", result.solution);
   if (result.decoding) print_solution("decoding", *result.decoding);
@@ -84,17 +97,7 @@ void print_result(const DistillRequest& options, const DistillResult& result) {
         result.learned_divergence, result.solution.divergence - result.learned_divergence);
   print("{:<12} choosing takes {:.1f} % of dense attention's arithmetic at the longest window\n", "cost",
         100 * result.selection_cost);
-  for (const AttentionTime& time : result.times) {
-    print("{:<12} {:>5} tokens: {:.2f} times as fast as dense attention, choosing included", "speed",
-          time.tokens, time.dense / time.sparse);
-    if (time.next_sparse > 0) print("; {:.2f} for one new token", time.next_dense / time.next_sparse);
-    print("\n");
-  }
-  if (!result.times.empty()) {
-    const SelectionOptions& set = result.selectors[0]->options();
-    print("{:<12} with fewer than {} keys all are looked at, and with fewer than {} in decoding\n", "",
-          set.min_keys, set.min_cached);
-  }
+  print_times(result.times, result.selectors);
   print("{:<12} {}\n", "time", clock_time(result.seconds));
   if (!result.solution.found)
     print("\nThe budget does not hold on held-out text with anything left out: all keys are looked at.\n");
@@ -168,6 +171,34 @@ ExitCode run_frontier(const DistillRequest& options, const TextModel& text_model
     print("{}\n", dump(to_json(frontier), 2));
   else
     print_frontier(frontier, frontier_options.goals);
+  return ExitCode::success;
+}
+
+// A sparse model that is there already: only from which length on it chooses is measured and set, as another
+// machine needs it.
+ExitCode run_crossover(const DistillRequest& options, const TextModel& text_model, const TokenIds& ids) {
+  require(is_sparse_directory(options.model),
+          "distill: --crossover: '{}' is no sparse model; expected a folder that distill has written",
+          options.model);
+  const SparseFiles files = load_sparse(options.model);
+  const Selectors selectors = selectors_of(text_model.model);
+  detach(text_model.model);
+  const int64_t longest = std::min(options.distill.longest, text_model.model->architecture().context);
+  const std::vector<AttentionTime> times = set_crossover(text_model.model, selectors, ids, longest);
+  const std::string out = options.out.empty() ? options.model : options.out;
+  save_sparse(out, files.base, selectors, files.notes);
+  if (options.json) {
+    Json json{{"model", options.model},
+              {"out", out},
+              {"min_keys", selectors[0]->options().min_keys},
+              {"min_cached", selectors[0]->options().min_cached},
+              {"times", Json::array()}};
+    for (const AttentionTime& time : times) json["times"].push_back(to_json(time));
+    print("{}\n", dump(json, 2));
+  } else {
+    print_times(times, selectors);
+    print("\nwritten to {}\n", out);
+  }
   return ExitCode::success;
 }
 
@@ -251,7 +282,7 @@ ExitCode run(DistillRequest options) {
   if (options.threads > 0) at::set_num_threads(options.threads);
   Goal& goal = options.distill.goal;
   const bool imitates = options.attention.given();
-  require(imitates || options.frontier || (goal.divergence > 0) != (goal.density > 0),
+  require(imitates || options.frontier || options.crossover || (goal.divergence > 0) != (goal.density > 0),
           "distill: give either --kl or --density");
   options.distill.decoding = !options.no_decoding;
   const std::string content = read_file(options.data, kLargestFile);
@@ -261,6 +292,7 @@ ExitCode run(DistillRequest options) {
     watch_interrupts();
     return run_imitation(options, text_model, text.ids);
   }
+  if (options.crossover) return run_crossover(options, text_model, text.ids);
   check(options.distill);
   if (options.context > 0) {
     require(options.context % options.distill.selection.query_tile == 0,
@@ -321,6 +353,8 @@ Work declare_distill(CLI::App& app) {
   app.add_option("--out", options->out, "The folder to write; it then is a model")->type_name("DIR");
   app.add_flag("--frontier", options->frontier,
                "Measure divergence against density for learned and other selectors instead");
+  app.add_flag("--crossover", options->crossover,
+               "Instead: time a sparse MODEL on this machine, and set from which length on it chooses keys");
   app.add_flag("--resume", options->resume, "Go on with an interrupted run in --out");
   app.add_option_function<std::string>(
          "--selector", [&distill](const std::string& name) { distill.kind = kKinds.at(name); },

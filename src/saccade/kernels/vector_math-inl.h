@@ -22,15 +22,45 @@ namespace hn = hwy::HWY_NAMESPACE;
 template <class D>
 using Scalar = hn::TFromD<D>;
 
+inline constexpr float kLog2OfE = 1.44269504088896341f;
+// Below this exp(x) is no normal number.
+inline constexpr float kLowestExponent = -87.33654f;
+
+#if HWY_TARGET <= HWY_AVX3
+// exp(x) = 2^floor(y) * 2^(i/16) * 2^f, where y is x * log2(e) rounded to sixteenths, i / 16 its fraction and
+// f the rest: four operations less than without the table. Spelled in intrinsics: Highway has no scaling by
+// powers of two.
+HWY_INLINE __m512 exponential_by_roots(__m512 x) {
+  const __m512 roots = _mm512_setr_ps(1.0f, 1.04427373f, 1.09050775f, 1.13878858f, 1.18920708f, 1.24185777f,
+                                      1.29683959f, 1.35425556f, 1.41421354f, 1.47682619f, 1.54221082f,
+                                      1.61049032f, 1.68179286f, 1.75625217f, 1.8340081f, 1.91520655f);
+  const __m512 log2e = _mm512_set1_ps(kLog2OfE), magic = _mm512_set1_ps(786432.0f);  // 1.5 * 2^19
+  const __m512 shifted = _mm512_fmadd_ps(x, log2e, magic);  // the sixteenths, in the low bits
+  const __m512 y = _mm512_sub_ps(shifted, magic), f = _mm512_fmsub_ps(x, log2e, y);
+  const __m512 root = _mm512_permutexvar_ps(_mm512_castps_si512(shifted), roots);
+  // 2^f - 1 on [-1/32, 1/32] within 2e-9.
+  __m512 p = _mm512_fmadd_ps(f, _mm512_set1_ps(0.055500314f), _mm512_set1_ps(0.24023433f));
+  p = _mm512_fmadd_ps(p, f, _mm512_set1_ps(0.6931472f));
+  const __m512 power = _mm512_fmadd_ps(_mm512_mul_ps(p, f), root, root);
+  // A NaN is not less, and stays one.
+  const __mmask16 normal = _mm512_cmp_ps_mask(x, _mm512_set1_ps(kLowestExponent), _CMP_NLT_UQ);
+  return _mm512_maskz_scalef_ps(normal, power, y);
+}
+#endif
+
 // exp(x) for x <= 0 and somewhat above; exactly 0 below the smallest normal number, also for -inf.
 template <class D>
 HWY_INLINE hn::Vec<D> exponential(D d, hn::Vec<D> x) {
+#if HWY_TARGET <= HWY_AVX3
+  if constexpr (sizeof(Scalar<D>) == 4 && hn::MaxLanes(D()) == 16)
+    return hn::Vec<D>{exponential_by_roots(x.raw)};
+#endif
   if constexpr (sizeof(Scalar<D>) == 8) {
     const auto low = hn::Set(d, -708.0);
     const auto result = hn::Exp(d, hn::Max(x, low));
     return hn::IfThenZeroElse(hn::Lt(x, low), hn::IfThenElse(hn::IsNaN(x), x, result));
   } else {
-    const auto log2e = hn::Set(d, 1.44269504088896341f);
+    const auto log2e = hn::Set(d, kLog2OfE);
     // 2^f on [-1/2, 1/2] within 3e-9, and exactly 1 at 0.
     const auto power_of_two = [&](hn::Vec<D> f) HWY_ATTR {
       auto p = hn::Set(d, 0.0001546144469856913f);
@@ -41,7 +71,7 @@ HWY_INLINE hn::Vec<D> exponential(D d, hn::Vec<D> x) {
       p = hn::MulAdd(p, f, hn::Set(d, 0.6931472067028326f));
       return hn::MulAdd(p, f, hn::Set(d, 1.0f));
     };
-    const auto magic = hn::Set(d, 12582912.0f), low = hn::Set(d, -87.33654f);  // 1.5 * 2^23
+    const auto magic = hn::Set(d, 12582912.0f), low = hn::Set(d, kLowestExponent);  // 1.5 * 2^23
     const auto shifted = hn::MulAdd(x, log2e, magic);  // the power of two, in the low bits
     const auto p = power_of_two(hn::MulSub(x, log2e, hn::Sub(shifted, magic)));
     const hn::RebindToSigned<D> di;
