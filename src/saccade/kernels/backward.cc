@@ -250,12 +250,16 @@ class Backward {
                          : Range{0, shape_.queries};
   }
 
+  TileState state_of(BackwardTile<Real>& tile, const BackwardQueries<Real>& head, Range queries,
+                     const Columns& keys) const {
+    if (!options_.skip) return plan_.masked ? TileState::mixed : TileState::full;
+    return tile.map().state(context_.mask_slots.at(head.batch, head.head), queries, keys.keys());
+  }
+
   void run_tile(BackwardTile<Real>& tile, const BackwardQueries<Real>& head, Range queries,
                 BackwardKeys<Real>& keys, ListMask<Real>& lists) const {
-    const Range key_range{keys.first, keys.first + keys.count};
-    TileState state = plan_.masked ? TileState::mixed : TileState::full;
-    if (options_.skip)
-      state = tile.map().state(context_.mask_slots.at(head.batch, head.head), queries, key_range);
+    const Range key_range = keys.keys();
+    const TileState state = state_of(tile, head, queries, keys);
     if (state == TileState::empty) return;
     if (bound_->enabled() &&
         bound_->negligible(head.batch, head.head, queries, key_range, lowest_log_sums(head, queries)))
@@ -312,21 +316,22 @@ class Backward {
     const Lists& lists = inputs_.lists;
     const int64_t pair = head.batch * shape_.key_heads + head.head / shape_.group();
     const Range queries{number * lists.query_tile, std::min((number + 1) * lists.query_tile, shape_.queries)};
-    const TileState state = plan_.masked ? TileState::mixed : TileState::full;
     BackwardKeys<Real> keys;
-    for_picked(
-        lists, head.batch, head.head, number, shape_.keys, kBackwardKeys, code_.panel, picked,
-        [&](int64_t count) {
-          if (wave_.few()) {
-            point_at_keys(keys, pair, count, picked);
-            wave_.point_at_sums(keys, local, chunk);
-          } else {
-            load_keys(keys, memory, pair, 0, count, picked);
-          }
-          for (int64_t query = queries.begin; query < queries.end; query += kBackwardQueries)
-            tile.run(head, {query, std::min(query + kBackwardQueries, queries.end)}, keys, state, false);
-          if (!wave_.few()) wave_.scatter_keys(keys, local, chunk);
-        });
+    for_picked(lists, head.batch, head.head, number, shape_.keys, kBackwardKeys, code_.panel, picked,
+               [&](int64_t count) {
+                 if (wave_.few()) {
+                   point_at_keys(keys, pair, count, picked);
+                   wave_.point_at_sums(keys, local, chunk);
+                 } else {
+                   load_keys(keys, memory, pair, 0, count, picked);
+                 }
+                 for (int64_t query = queries.begin; query < queries.end; query += kBackwardQueries) {
+                   const Range part{query, std::min(query + kBackwardQueries, queries.end)};
+                   const TileState state = state_of(tile, head, part, keys);
+                   if (state != TileState::empty) tile.run(head, part, keys, state, options_.skip);
+                 }
+                 if (!wave_.few()) wave_.scatter_keys(keys, local, chunk);
+               });
   }
 
   const KernelPlan& plan_;

@@ -83,13 +83,10 @@ void BackwardTile<Real>::run(const BackwardQueries<Real>& queries, Range range,
   for (int64_t strip = 0; strip < strips; ++strip) {
     Range& panel_range = ranges[static_cast<size_t>(strip)];
     panel_range = {0, panels};
-    if (clip && !keys.picked) {
+    if (clip) {
       const int64_t first = range.begin + strip * code_.rows;
-      const Range allowed = map_.keys_of({first, std::min(first + code_.rows, range.end)});
-      const int64_t begin = std::clamp<int64_t>(allowed.begin - keys.first, 0, keys.count),
-                    end = std::clamp<int64_t>(allowed.end - keys.first, 0, keys.count);
-      panel_range = {begin / code_.panel,
-                     begin < end ? (end + code_.panel - 1) / code_.panel : begin / code_.panel};
+      panel_range =
+          keys.panels_of(map_.keys_of({first, std::min(first + code_.rows, range.end)}), code_.panel);
       partial |= panel_range.size() != panels;
     }
     any |= !panel_range.empty();
@@ -146,14 +143,9 @@ void BackwardTile<Real>::score(const BackwardQueries<Real>& queries, Range range
 template <class Real>
 void BackwardTile<Real>::hide(const BackwardKeys<Real>& keys, TileState state, const StripPlace& place,
                               Range columns, Real fill, Real* tile) {
-  if (state == TileState::mixed && plan_.band.exact && !keys.picked) {
-    for (int64_t r = 0; r < place.rows; ++r) {
-      const Range allowed = map_.allowed_keys(place.row[r].query);
-      const int64_t begin = std::clamp(allowed.begin - keys.first, columns.begin, columns.end),
-                    end = std::clamp(allowed.end - keys.first, begin, columns.end);
-      std::fill(tile + r * kTileStride + columns.begin, tile + r * kTileStride + begin, fill);
-      std::fill(tile + r * kTileStride + end, tile + r * kTileStride + columns.end, fill);
-    }
+  if (state == TileState::mixed && plan_.band.exact) {
+    for (int64_t r = 0; r < place.rows; ++r)
+      keys.fill_outside(map_.allowed_keys(place.row[r].query), columns, fill, tile + r * kTileStride);
   } else if (state == TileState::mixed) {
     code_.mask(mask_program_.output(plan_.mask.outputs[0]), fill, place.rows, columns.begin, columns.end,
                tile);
@@ -184,7 +176,7 @@ void BackwardTile<Real>::weigh_strip(const BackwardQueries<Real>& queries, const
     for (size_t term = 0; term < plan_.terms.size(); ++term)
       if (direct_[term]) forward_program_.direct(plan_.terms[term].argument, arguments_[term] + near);
     if (runs_program_) forward_program_.run(place, columns, forward_slots_, context_.inputs, streams_.data());
-    if (state == TileState::mixed && !(plan_.band.exact && !keys.picked))
+    if (state == TileState::mixed && !plan_.band.exact)
       mask_program_.run(place, columns, mask_slots_, context_.inputs, streams_.data());
     for (size_t index = 0; index < plan_.terms.size(); ++index) {
       const Term& term = plan_.terms[index];
@@ -364,14 +356,14 @@ void BackwardTile<Real>::multiply(const BackwardQueries<Real>& queries, Range ra
   // `singles` say.
   const auto over_rows = [&](const Real* tile, const Real* b, int64_t b_stride, int64_t width, Real* c,
                              const std::vector<Real*>* singles) {
-    if (!partial || keys.picked) {
+    if (!partial || keys.few) {
       code_.accumulate({tile, true, keys.count, rows, b + range.begin * b_stride, b_stride, width, c, width,
                         nullptr, singles ? singles->data() : nullptr});
       return;
     }
     for (int64_t key = 0; key < keys.count; key += code_.rows) {
       const int64_t count = std::min(code_.rows, keys.count - key);
-      const Range looking = map_.queries_of({keys.first + key, keys.first + key + count});
+      const Range looking = map_.queries_of(keys.keys(key, key + count));
       const int64_t begin = std::max(looking.begin, range.begin), end = std::min(looking.end, range.end);
       if (begin >= end) continue;
       code_.accumulate({tile + (begin - range.begin) * kTileStride + key, true, count, end - begin,

@@ -11,9 +11,7 @@ inline constexpr int64_t kBackwardKeys = 96, kBackwardQueries = 96;
 
 // Keys of a tile in the layouts that the products need, and where their gradients are summed.
 template <class Real>
-struct BackwardKeys {
-  int64_t first = 0, count = 0;
-  const int32_t* picked = nullptr;
+struct BackwardKeys : Columns {
   const ListMask<Real>* lists = nullptr;  // hides what is not listed; null: nothing to hide
   std::vector<const Real*> panels;        // by key vector
   std::vector<const Real*> rows;          // by key vector

@@ -74,8 +74,8 @@ class Forward {
   // What the mask does to a block, for all heads of the tile.
   TileState state_of(ForwardTile<Real>& tile, const KeyBlock<Real>& block, Range queries) {
     if (!plan_.masked) return TileState::full;
-    if (!options_.skip || block.picked) return TileState::mixed;
-    const Range keys{block.first, block.first + block.count};
+    if (!options_.skip) return TileState::mixed;
+    const Range keys = block.keys();
     const TileState state = tile.map().state(*tile.mask_slots()[0], queries, keys);
     for (size_t head = 1; head < tile.mask_slots().size(); ++head)
       if (state != TileState::mixed && tile.mask_slots()[head] != tile.mask_slots()[0] &&

@@ -242,10 +242,7 @@ Range ForwardTile<Real>::query_range(int64_t first_row, int64_t rows) const {
 // The panels of the block that rows may look at.
 template <class Real>
 Range ForwardTile<Real>::clip(const KeyBlock<Real>& block, int64_t first_row, int64_t rows) const {
-  const Range keys = map_.keys_of(query_range(first_row, rows));
-  const int64_t begin = std::clamp<int64_t>(keys.begin - block.first, 0, block.count),
-                end = std::clamp<int64_t>(keys.end - block.first, 0, block.count);
-  return {begin / code_.panel, begin < end ? (end + code_.panel - 1) / code_.panel : begin / code_.panel};
+  return block.panels_of(map_.keys_of(query_range(first_row, rows)), code_.panel);
 }
 
 // The same for the whole tile and a mask that is no band: panels at both ends that hold nothing for any row,
@@ -253,13 +250,12 @@ Range ForwardTile<Real>::clip(const KeyBlock<Real>& block, int64_t first_row, in
 template <class Real>
 Range ForwardTile<Real>::trim(const KeyBlock<Real>& block, TileState state, bool clip_band) {
   Range panels{0, (block.count + code_.panel - 1) / code_.panel};
-  if (state != TileState::mixed || !clip_band || plan_.band.exact || block.picked || mask_slots_.size() != 1)
-    return panels;
+  if (state != TileState::mixed || !clip_band || plan_.band.exact || mask_slots_.size() != 1) return panels;
   const Range queries = query_range(0, static_cast<int64_t>(rows_.size()));
   const auto empty = [&](int64_t panel) {
-    const int64_t key = block.first + panel * code_.panel;
+    const int64_t column = panel * code_.panel;
     return map_.state(*mask_slots_[0], queries,
-                      {key, std::min(key + code_.panel, block.first + block.count)}) == TileState::empty;
+                      block.keys(column, std::min(column + code_.panel, block.count))) == TileState::empty;
   };
   while (!panels.empty() && empty(panels.end - 1)) --panels.end;
   while (!panels.empty() && empty(panels.begin)) ++panels.begin;
@@ -279,15 +275,13 @@ typename ForwardTile<Real>::SubTile ForwardTile<Real>::sub_tile(const KeyBlock<R
     Range& range = sub.ranges[static_cast<size_t>(strip)];
     const int64_t row = first + strip * code_.rows,
                   count = std::min(code_.rows, sub.rows - strip * code_.rows);
-    range = clip_band && !block.picked ? clip(block, row, count) : Range{0, panels};
+    range = clip_band ? clip(block, row, count) : Range{0, panels};
     range = {std::max(range.begin, allowed.begin), std::max(std::min(range.end, allowed.end), allowed.begin)};
     // A tile that is mixed may have strips that are not.
     TileState& strip_state = sub.states[static_cast<size_t>(strip)];
     strip_state = state;
-    if (state == TileState::mixed && clip_band && !plan_.band.exact && !block.picked &&
-        mask_slots_.size() == 1)
-      strip_state =
-          map_.state(*mask_slots_[0], query_range(row, count), {block.first, block.first + block.count});
+    if (state == TileState::mixed && clip_band && !plan_.band.exact && mask_slots_.size() == 1)
+      strip_state = map_.state(*mask_slots_[0], query_range(row, count), block.keys());
     if (strip_state == TileState::empty) range = {0, 0};
     sub.any |= !range.empty();
   }
@@ -331,8 +325,7 @@ void ForwardTile<Real>::sum_values(const KeyBlock<Real>& block, const SubTile& s
                   count = std::min(next * code_.rows, sub.rows) - row;
     int64_t end = std::min(range.end * code_.panel, block.count);
     // The last panel may reach past what the last row of these may look at.
-    if (clip_band && !block.picked)
-      end = std::min(end, map_.keys_of(query_range(sub.first + row, count)).end - block.first);
+    if (clip_band) end = std::min(end, block.of(map_.keys_of(query_range(sub.first + row, count))).end);
     if (begin < end)
       code_.accumulate({tile + row * kTileStride + begin, false, count, end - begin,
                         block.values ? block.values + begin * block.value_stride : nullptr,
@@ -368,14 +361,9 @@ void ForwardTile<Real>::add(const KeyBlock<Real>& block, TileState state, bool c
 template <class Real>
 void ForwardTile<Real>::hide(const KeyBlock<Real>& block, TileState state, const StripPlace& place,
                              Range columns, Real fill, Real* tile) {
-  if (state == TileState::mixed && plan_.band.exact && !block.picked) {
-    for (int64_t r = 0; r < place.rows; ++r) {
-      const Range keys = map_.allowed_keys(place.row[r].query);
-      const int64_t begin = std::clamp(keys.begin - block.first, columns.begin, columns.end),
-                    end = std::clamp(keys.end - block.first, begin, columns.end);
-      std::fill(tile + r * kTileStride + columns.begin, tile + r * kTileStride + begin, fill);
-      std::fill(tile + r * kTileStride + end, tile + r * kTileStride + columns.end, fill);
-    }
+  if (state == TileState::mixed && plan_.band.exact) {
+    for (int64_t r = 0; r < place.rows; ++r)
+      block.fill_outside(map_.allowed_keys(place.row[r].query), columns, fill, tile + r * kTileStride);
   } else if (state == TileState::mixed) {
     code_.mask(mask_program_.output(plan_.mask.outputs[0]), fill, place.rows, columns.begin, columns.end,
                tile);
@@ -403,7 +391,7 @@ void ForwardTile<Real>::argue_strip(const KeyBlock<Real>& block, TileState state
     if (direct_[term])
       forward_program_.direct(plan_.terms[term].argument, weights_[term] + strip_row * kTileStride);
   if (runs_program_) forward_program_.run(place, columns, forward_slots_, context_.inputs, streams_.data());
-  if (state == TileState::mixed && !(plan_.band.exact && !block.picked))
+  if (state == TileState::mixed && !plan_.band.exact)
     mask_program_.run(place, columns, mask_slots_, context_.inputs, streams_.data());
   for (size_t index = 0; index < plan_.terms.size(); ++index) {
     const Term& term = plan_.terms[index];
