@@ -225,6 +225,27 @@ TYPED_TEST(VectorMath, SoftmaxIsTheExponentialOfTheDifference) {
     }
 }
 
+// Weights far below the largest are as exact as the logarithm's rounding lets them be.
+TYPED_TEST(VectorMath, SmallWeightsAreExact) {
+  using Real = TypeParam;
+  const Primitives<Real>& code = primitives<Real>();
+  const double rounding = std::numeric_limits<Real>::epsilon();
+  for (int64_t first = 0; first < 8000; first += kTileKeys) {
+    std::vector<Real> x;
+    for (int64_t k = 0; k < kTileKeys; ++k)
+      x.push_back(static_cast<Real>(-0.01 * static_cast<double>(first + k)));
+    Row<Real> row(x);
+    row.maximum = 0;
+    code.softmax(row.task(0, std::ssize(x)));
+    for (size_t k = 0; k < x.size(); ++k) {
+      const double expected = std::exp(static_cast<double>(x[k]));
+      EXPECT_NEAR(static_cast<double>(row.x()[k]) / expected, 1,
+                  rounding * (2 - 0.2 * static_cast<double>(x[k])))
+          << x[k];
+    }
+  }
+}
+
 TYPED_TEST(VectorMath, ExtremeRowsOfSoftmax) {
   using Real = TypeParam;
   const Primitives<Real>& code = primitives<Real>();

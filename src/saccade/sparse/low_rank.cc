@@ -7,6 +7,7 @@
 
 #include "saccade/attention/raw_call.h"
 #include "saccade/attention/shapes.h"
+#include "saccade/attention/steady_product.h"
 #include "saccade/base/error.h"
 #include "saccade/sparse/lists.h"
 
@@ -44,17 +45,23 @@ Tensor LowRankScorer::group_numbers(const Tensor& query) const {
   return numbers;
 }
 
+// One product for all heads that share a key head. The results of a token stand side by side, where the
+// product leaves them.
 Tensor LowRankScorer::key_numbers(const Tensor& key) const {
-  const int64_t groups = heads() / key.size(1);
-  const Tensor map = torch::cat({key_map, key_bias.unsqueeze(-1)}, -1);  // [heads, head_dim, rank + 1]
-  if (groups == 1) return torch::matmul(key.to(torch::kFloat), map);
-  // One product for all heads that share a key head.
-  const Tensor joined = map.view({key.size(1), groups, key.size(3), -1}).transpose(1, 2).flatten(2);
-  return torch::matmul(key.to(torch::kFloat), joined)
-      .view({key.size(0), key.size(1), key.size(2), groups, rank() + 1})
-      .transpose(2, 3)
-      .flatten(1, 2)
-      .contiguous();
+  const int64_t batch = key.size(0), key_heads = key.size(1), tokens = key.size(2), width = rank() + 1,
+                groups = heads() / key_heads;
+  const Tensor maps = torch::cat({key_map, key_bias.unsqueeze(-1)}, -1)  // [heads, head_dim, rank + 1]
+                          .view({key_heads, groups, key.size(3), width})
+                          .transpose(1, 2)
+                          .flatten(2);
+  const Tensor vectors = key.to(torch::kFloat);
+  const Tensor numbers = torch::empty({batch, tokens, heads(), width});
+  for (int64_t sequence = 0; sequence < batch; ++sequence)
+    for (int64_t head = 0; head < key_heads; ++head) {
+      Tensor part = numbers[sequence].flatten(1).narrow(1, head * groups * width, groups * width);
+      steady_product_into(part, vectors[sequence][head], maps[head], false);
+    }
+  return numbers.transpose(1, 2);
 }
 
 std::vector<std::pair<std::string, Tensor*>> LowRankScorer::named() {
@@ -169,7 +176,7 @@ std::optional<KeyLists> LowRankSelector::select(const PairInputs& inputs, KvCach
   }
   if (too_few(inputs, cache)) return std::nullopt;
   if (query.size(2) > 1 || !cache)
-    return select_with(scorer_, options().query_tile, inputs, scorer_.key_numbers(key).contiguous());
+    return select_with(scorer_, options().query_tile, inputs, scorer_.key_numbers(key));
   if (!single_) return std::nullopt;
   return select_with(*single_, 1, inputs, remembered);
 }
