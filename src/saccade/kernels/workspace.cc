@@ -33,7 +33,7 @@ void release(std::byte* data) { ::operator delete (data, std::align_val_t{kAlign
 
 }  // namespace
 
-Workspace::Workspace(size_t bytes) {
+Workspace::Workspace(size_t bytes) : needed_(bytes) {
   Pool& shared = pool();
   {
     const std::lock_guard lock(shared.mutex);
@@ -55,14 +55,14 @@ Workspace::Workspace(size_t bytes) {
     data_ = static_cast<std::byte*>(::operator new (bytes_, std::align_val_t{kAlignment}));
   }
   const std::lock_guard lock(shared.mutex);
-  shared.held += static_cast<int64_t>(bytes_);
+  shared.held += static_cast<int64_t>(needed_);
   shared.peak = std::max(shared.peak, shared.held);
 }
 
 Workspace::~Workspace() {
   Pool& shared = pool();
   const std::lock_guard lock(shared.mutex);
-  shared.held -= static_cast<int64_t>(bytes_);
+  shared.held -= static_cast<int64_t>(needed_);
   if (bytes_ > kMostBytes) {
     release(data_);
     return;

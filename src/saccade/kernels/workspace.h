@@ -19,7 +19,7 @@ class Workspace {
 
  private:
   std::byte* data_ = nullptr;
-  size_t bytes_ = 0;
+  size_t bytes_ = 0, needed_ = 0;  // a block that was freed may be larger than what is asked for
 };
 
 // Hands out pieces of a workspace, each at the start of a cache line. Without memory it only counts, so that
@@ -43,7 +43,7 @@ class Arena {
   size_t used_ = 0;
 };
 
-// The most bytes that workspaces held at one time since the last reset.
+// The most bytes that were asked for at one time since the last reset.
 int64_t workspace_peak_bytes();
 void reset_workspace_peak();
 
