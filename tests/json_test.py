@@ -147,15 +147,17 @@ class Documented(unittest.TestCase):
                   "--memory-lengths", "32,64", code=1)
         self.hold("saccade convert", "convert", "model", "converted", "--verify")
         sparse = ("--data", "text.txt", "--context", 64, "--query-tile", 16, "--pool", 4, "--rank", 2, "--steps", 1)
-        self.hold("saccade distill", "distill", "model", "--kl", 1, *sparse, "--always", "--out", "sparse")
+        self.hold("saccade distill", "distill", "model", "--kl", 1, *sparse)
+        self.hold("saccade distill --attention", "distill", "model", "--data", "text.txt", "--attention", "last10", "--context", 32,
+                  "--epochs", 1, "--snippets", 1)
+        self.run_command("distill", "model", "--data", "text.txt", "--crossover", code=2)  # is not sparse
+        self.run_command("train", *self.small, "model.context=512", "--out", "longer")
+        self.run_command("distill", "longer", "--kl", 1, *sparse, "--always", "--out", "sparse")
         timed = self.hold("saccade distill --crossover", "distill", "sparse", "--data", "text.txt", "--crossover")
         self.assertEqual([time["tokens"] for time in timed["times"]], [512])
         written = json.loads((self.folder / "sparse" / "sparse.json").read_text())
         self.assertEqual(written["min_keys"], timed["min_keys"])
         self.assertIn(timed["min_keys"], (512, 1024))  # where it wins, or beyond all that was measured
-        self.run_command("distill", "model", "--data", "text.txt", "--crossover", code=1)  # is not sparse
-        self.hold("saccade distill --attention", "distill", "model", "--data", "text.txt", "--attention", "last10", "--context", 32,
-                  "--epochs", 1, "--snippets", 1)
 
     def test_a_comparison(self):
         self.hold("saccade compare", "compare", *self.small, "--attention", "causal,prior", "--runs", 1, "--lengths", 1, "--out", "compared")

@@ -184,6 +184,9 @@ ExitCode run_crossover(const DistillRequest& options, const TextModel& text_mode
   const Selectors selectors = selectors_of(text_model.model);
   detach(text_model.model);
   const int64_t longest = std::min(options.distill.longest, text_model.model->architecture().context);
+  require(std::min<int64_t>(longest, std::ssize(ids)) >= kShortestTimed,
+          "distill: --crossover: the text has {} tokens and the model reads {}; expected at least {} of both",
+          std::ssize(ids), text_model.model->architecture().context, kShortestTimed);
   const std::vector<AttentionTime> times = set_crossover(text_model.model, selectors, ids, longest);
   const std::string out = options.out.empty() ? options.model : options.out;
   save_sparse(out, files.base, selectors, files.notes);

@@ -10,7 +10,6 @@
 namespace saccade {
 namespace {
 
-constexpr int64_t kShortest = 512;
 constexpr int64_t kRounds = 2;
 // Of one new token, which takes a fraction of a millisecond.
 constexpr int64_t kRoundsOfNext = 20;
@@ -101,7 +100,7 @@ AttentionTime measure_attention_time(Transformer model, const Selectors& selecto
 std::vector<AttentionTime> set_crossover(Transformer model, const Selectors& selectors, const TokenIds& text,
                                          int64_t longest) {
   std::vector<AttentionTime> times;
-  for (int64_t tokens = kShortest; tokens <= std::min<int64_t>(longest, std::ssize(text)); tokens *= 2)
+  for (int64_t tokens = kShortestTimed; tokens <= std::min<int64_t>(longest, std::ssize(text)); tokens *= 2)
     times.push_back(
         measure_attention_time(model, selectors, TokenIds(text.begin(), text.begin() + tokens), kRounds));
   // From the end on, as long as it wins; not measured, or lost at the longest: only beyond that.

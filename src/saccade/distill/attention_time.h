@@ -22,6 +22,8 @@ struct AttentionTime {
 AttentionTime measure_attention_time(Transformer model, const Selectors& selectors, const TokenIds& text,
                                      int64_t rounds);
 
+inline constexpr int64_t kShortestTimed = 512;  // tokens; below, choosing does not pay
+
 // Times at doubling lengths of the text, and sets min_keys and min_cached of the selectors to the first
 // length from which on sparse attention is faster at all measured ones; beyond all measured lengths if it
 // never is.
