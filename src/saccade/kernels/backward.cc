@@ -252,7 +252,8 @@ class Backward {
 
   TileState state_of(BackwardTile<Real>& tile, const BackwardQueries<Real>& head, Range queries,
                      const Columns& keys) const {
-    if (!options_.skip) return plan_.masked ? TileState::mixed : TileState::full;
+    if (!options_.skip || !tile.map().decides(keys.picked))
+      return plan_.masked ? TileState::mixed : TileState::full;
     return tile.map().state(context_.mask_slots.at(head.batch, head.head), queries, keys.keys());
   }
 

@@ -74,7 +74,7 @@ class Forward {
   // What the mask does to a block, for all heads of the tile.
   TileState state_of(ForwardTile<Real>& tile, const KeyBlock<Real>& block, Range queries) {
     if (!plan_.masked) return TileState::full;
-    if (!options_.skip) return TileState::mixed;
+    if (!options_.skip || !tile.map().decides(block.picked)) return TileState::mixed;
     const Range keys = block.keys();
     const TileState state = tile.map().state(*tile.mask_slots()[0], queries, keys);
     for (size_t head = 1; head < tile.mask_slots().size(); ++head)

@@ -250,7 +250,9 @@ Range ForwardTile<Real>::clip(const KeyBlock<Real>& block, int64_t first_row, in
 template <class Real>
 Range ForwardTile<Real>::trim(const KeyBlock<Real>& block, TileState state, bool clip_band) {
   Range panels{0, (block.count + code_.panel - 1) / code_.panel};
-  if (state != TileState::mixed || !clip_band || plan_.band.exact || mask_slots_.size() != 1) return panels;
+  if (state != TileState::mixed || !clip_band || plan_.band.exact || !map_.decides(block.picked) ||
+      mask_slots_.size() != 1)
+    return panels;
   const Range queries = query_range(0, static_cast<int64_t>(rows_.size()));
   const auto empty = [&](int64_t panel) {
     const int64_t column = panel * code_.panel;
@@ -280,7 +282,8 @@ typename ForwardTile<Real>::SubTile ForwardTile<Real>::sub_tile(const KeyBlock<R
     // A tile that is mixed may have strips that are not.
     TileState& strip_state = sub.states[static_cast<size_t>(strip)];
     strip_state = state;
-    if (state == TileState::mixed && clip_band && !plan_.band.exact && mask_slots_.size() == 1)
+    if (state == TileState::mixed && clip_band && !plan_.band.exact && map_.decides(block.picked) &&
+        mask_slots_.size() == 1)
       strip_state = map_.state(*mask_slots_[0], query_range(row, count), block.keys());
     if (strip_state == TileState::empty) range = {0, 0};
     sub.any |= !range.empty();

@@ -21,6 +21,9 @@ class TileMap {
   Range allowed_keys(int64_t query) const { return keys_of({query, query + 1}); }
 
   TileState state(const Slots<Real>& slots, Range queries, Range keys);
+  // Whether it is worth asking for the state of picked keys: they span many others, whose values would all be
+  // looked at. A band answers from both ends alone.
+  bool decides(const int32_t* picked) const { return !picked || plan_.band.exact; }
 
  private:
   const KernelPlan& plan_;

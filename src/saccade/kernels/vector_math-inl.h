@@ -28,7 +28,7 @@ inline constexpr float kLowestExponent = -87.33654f;
 
 #if HWY_TARGET <= HWY_AVX3
 // exp(x) = 2^floor(y) * 2^(i/16) * 2^f, where y is x * log2(e) rounded to sixteenths, i / 16 its fraction and
-// f the rest: four operations less than without the table. Spelled in intrinsics: Highway has no scaling by
+// f the rest: three operations less than without the table. Spelled in intrinsics: Highway has no scaling by
 // powers of two.
 HWY_INLINE __m512 exponential_by_roots(__m512 x) {
   const __m512 roots = _mm512_setr_ps(1.0f, 1.04427373f, 1.09050775f, 1.13878858f, 1.18920708f, 1.24185777f,
