@@ -11,10 +11,23 @@
 namespace saccade {
 namespace {
 
+at::Tensor new_buffer(int64_t batch, int64_t heads, int64_t capacity, int64_t width,
+                      const at::TensorOptions& options, KvCache::Order order) {
+  if (order == KvCache::Order::tokens) return at::empty({batch, heads, capacity, width}, options);
+  const int64_t whole =
+      (capacity + KvCache::kWholeTokens - 1) / KvCache::kWholeTokens * KvCache::kWholeTokens;
+  return at::zeros({batch, heads, width, whole}, options).transpose(2, 3);
+}
+
+// One for `capacity` tokens that lies like another.
+at::Tensor buffer_like(const at::Tensor& buffer, int64_t batch, int64_t capacity) {
+  return new_buffer(batch, buffer.size(1), capacity, buffer.size(3), buffer.options(),
+                    buffer.is_contiguous() ? KvCache::Order::tokens : KvCache::Order::features);
+}
+
 // A buffer like this one for `capacity` tokens, which begins with `count` of its tokens from `first` on.
 at::Tensor moved(const at::Tensor& buffer, int64_t capacity, int64_t first, int64_t count) {
-  const at::Tensor result =
-      at::empty({buffer.size(0), buffer.size(1), capacity, buffer.size(3)}, buffer.options());
+  const at::Tensor result = buffer_like(buffer, buffer.size(0), capacity);
   result.narrow(2, 0, count).copy_(buffer.narrow(2, first, count));
   return result;
 }
@@ -85,7 +98,9 @@ void KvCache::reorder(const at::Tensor& indices) {
     const bool valid =
         index.numel() > 0 && index.min().item<int64_t>() >= 0 && index.max().item<int64_t>() < track.size(0);
     require(valid, "cache: reorder has an index outside 0..{}", track.size(0) - 1);
-    track = track.index_select(0, index);
+    const at::Tensor chosen = buffer_like(track, index.numel(), track.size(2));
+    chosen.copy_(track.index_select(0, index));
+    track = chosen;
   }
 }
 
@@ -112,7 +127,7 @@ void KvCache::begin(const std::string& track, const at::Tensor& held) {
   tracks_[track] = held.detach().clone();
 }
 
-at::Tensor KvCache::append(const std::string& track, const at::Tensor& values) {
+at::Tensor KvCache::append(const std::string& track, const at::Tensor& values, Order order) {
   const int64_t held = length_ - first_, count = values.size(2);
   const auto found = tracks_.find(track);
   require(found != tracks_.end() || held == 0, "cache: '{}' was not given for the first {} tokens", track,
@@ -120,7 +135,8 @@ at::Tensor KvCache::append(const std::string& track, const at::Tensor& values) {
   const at::Tensor fresh = values.detach();
   if (found == tracks_.end() || length_ == 0) {
     const int64_t capacity = std::max<int64_t>(count, ring_ ? std::min<int64_t>(2 * *ring_, 256) : 16);
-    tracks_[track] = at::empty({fresh.size(0), fresh.size(1), capacity, fresh.size(3)}, fresh.options());
+    tracks_[track] =
+        new_buffer(fresh.size(0), fresh.size(1), capacity, fresh.size(3), fresh.options(), order);
   }
   at::Tensor& buffer = tracks_[track];
   require(buffer.size(0) == fresh.size(0), "cache: it holds {} sequences, the new tokens have {}",
@@ -164,8 +180,7 @@ void KvCache::evict(const at::Tensor& keep, const std::string& marks, int64_t sh
   const at::Tensor empty = keep.gather(2, slots).logical_not();
   const int64_t capacity = left + spare(left);
   for (auto& [name, track] : tracks_) {
-    const at::Tensor buffer =
-        at::empty({track.size(0), track.size(1), capacity, track.size(3)}, track.options());
+    const at::Tensor buffer = buffer_like(track, track.size(0), capacity);
     at::Tensor kept = buffer.narrow(2, 0, left);
     if (track.scalar_type() == at::kBool) {  // the mask, which has no heads: `marks` knows padding by now
       kept.fill_(true);

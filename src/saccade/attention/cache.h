@@ -52,9 +52,13 @@ class KvCache {
   void make_room(int64_t count);
   /// Begins a track late, with values for the tokens that are held already.
   void begin(const std::string& track, const at::Tensor& held);
+  /// How a new track lies in memory: a token's values side by side, or each feature's values of all tokens.
+  /// Then up to the next multiple of kWholeTokens can be read behind the last token.
+  enum class Order : uint8_t { tokens, features };
+  static constexpr int64_t kWholeTokens = 64;
   /// Puts the new tokens' values, [batch, heads or 1, count, width], behind the held ones and returns all of
   /// them.
-  at::Tensor append(const std::string& track, const at::Tensor& values);
+  at::Tensor append(const std::string& track, const at::Tensor& values, Order order = Order::tokens);
   /// All held values of a track, [batch, heads or 1, held, width].
   at::Tensor held(const std::string& track) const;
   /// Drops slots for good, for each sequence and key head others: those that stay, `keep` [batch, key heads,

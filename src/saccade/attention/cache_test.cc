@@ -161,6 +161,56 @@ TEST(KvCache, ReordersGrowsAndShrinksTheBatch) {
   EXPECT_TRUE(torch::equal(step(cache, 1, 1).narrow(2, 0, 3), prefix.narrow(0, 2, 1)));
 }
 
+// A track whose features stand apart holds what any other does, through everything that moves tokens, and can
+// be read up to a whole number of tokens.
+TEST(KvCache, TracksMayLieByFeature) {
+  torch::manual_seed(kSeed);
+  KvCache cache;
+  const auto expect_same = [&](const char* what) {
+    const Tensor k = cache.held("k"), f = cache.held("f");
+    EXPECT_TRUE(torch::equal(k, f)) << what;
+    EXPECT_EQ(f.stride(2), 1) << what;
+    EXPECT_EQ(f.stride(3) % KvCache::kWholeTokens, 0) << what;
+    EXPECT_GE(f.stride(3), f.size(2)) << what;
+  };
+  const auto grow = [&](int64_t count, int64_t batch) {
+    const Tensor values = torch::randn({batch, 2, count, 3});
+    cache.make_room(count);
+    cache.append("k", values);
+    const Tensor seen = cache.append("f", values, KvCache::Order::features);
+    EXPECT_TRUE(torch::equal(seen.narrow(2, seen.size(2) - count, count), values));
+    cache.advance(count);
+    expect_same("growth");
+  };
+  for (const int64_t count : {5, 1, 60, 1, 200}) grow(count, 2);
+  cache.crop(100);
+  grow(1, 2);
+  cache.reorder(torch::tensor({1, 1, 0}));
+  expect_same("reordering");
+  grow(3, 3);
+  const KvCache copy = cache;
+  grow(1, 3);
+  cache = copy;
+  expect_same("copying");
+  grow(2, 3);
+  Tensor keep = torch::rand({3, 2, cache.length()}) < 0.5;
+  keep.select(2, cache.length() - 1).fill_(true);
+  cache.evict(keep, "none", 1);
+  expect_same("evicting");
+  grow(100, 3);
+  KvCache ring(10);
+  for (int64_t token = 0; token < 1000; ++token) {
+    ring.make_room(1);
+    const Tensor values = torch::full({1, 1, 1, 2}, token);
+    const Tensor seen = ring.append("f", values, KvCache::Order::features);
+    ring.advance(1);
+    ASSERT_EQ(seen.stride(2), 1);
+    ASSERT_TRUE(torch::equal(seen.select(3, 1).flatten(),
+                             torch::arange(ring.first(), ring.length()).to(torch::kFloat)));
+  }
+  EXPECT_GT(ring.first(), 0);
+}
+
 TEST(KvCache, RefusesWrongOrders) {
   KvCache cache;
   step(cache, 3, 2);

@@ -266,7 +266,7 @@ class Backward {
         bound_->negligible(head.batch, head.head, queries, key_range, lowest_log_sums(head, queries)))
       return;
     if (inputs_.lists) {
-      const TileState listed = lists.find(head.batch, head.head, queries, key_range);
+      const TileState listed = lists.find(head.batch, {head.head, head.head + 1}, queries, keys);
       if (listed == TileState::empty) return;
       keys.lists = listed == TileState::full ? nullptr : &lists;
     }

@@ -153,7 +153,7 @@ void BackwardTile<Real>::hide(const BackwardKeys<Real>& keys, TileState state, c
   if (keys.lists) {
     std::array<const Real*, kMostRows> allowed;
     for (int64_t r = 0; r < place.rows; ++r)
-      allowed[static_cast<size_t>(r)] = keys.lists->row(place.row[r].query);
+      allowed[static_cast<size_t>(r)] = keys.lists->row(0, place.row[r].query);
     code_.mask({allowed.data(), 1}, fill, place.rows, columns.begin, columns.end, tile);
   }
   if (columns.end > keys.count)

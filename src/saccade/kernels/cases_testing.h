@@ -251,6 +251,30 @@ inline std::vector<Case> list_cases() {
                          .gather = turn % 7 % 2 == turn / 7,
                          .log_sum_gradients = turn == 4,
                          .seed = random.next()});
+  // Decoding: the heads of a group read their lists together, in several chunks.
+  int64_t turn = 0;
+  for (int64_t group : {1, 2, 3, 8})
+    for (int64_t queries : {1, 2, 3})
+      for (int64_t key_tile : {1, 16})
+        for (const bool gather : {true, false})
+          for (const char* text : {"mask = causal", ""}) {
+            ++turn;
+            cases.push_back({.formula = *text ? text : formulas.next(),
+                             .queries = queries,
+                             .keys = turn % 3 ? 1301 : 53,
+                             .width = turn % 4 ? 16 : 5,
+                             .value_width = turn % 5 ? 16 : 8,
+                             .batch = 1 + turn % 2,
+                             .key_heads = 1 + turn / 2 % 2,
+                             .group = group,
+                             .offset = turn % 3 ? 1298 : 50,
+                             .first_key = turn % 7,
+                             .key_mask = turn % 11 == 3,
+                             .query_tile = turn % 2 ? 4 : 64,
+                             .key_tile = key_tile,
+                             .gather = gather,
+                             .seed = random.next()});
+          }
   return cases;
 }
 

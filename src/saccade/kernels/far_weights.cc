@@ -31,21 +31,22 @@ HWY_INLINE void weigh_groups(const FarTask& task) {
   }
   const auto highest = hn::Set(d, kHighest);
   for (int64_t block = task.begin / kKeyBlock; block * kKeyBlock < task.end; ++block) {
-    const float* keys = task.blocks + block * width * kKeyBlock;
+    const float* keys = task.keys.data + block * task.keys.block_stride;
+    const int64_t stride = task.keys.feature_stride;
     const bool whole = block * kKeyBlock >= task.begin && (block + 1) * kKeyBlock <= task.end;
     for (int64_t at = 0; at < kKeyBlock; at += 2 * lanes) {
       const bool second = at + lanes < kKeyBlock;
       V a[Groups], b[Groups];
-      const V key_term = hn::LoadU(d, keys + task.rank * kKeyBlock + at);
-      const V next_term = second ? hn::LoadU(d, keys + task.rank * kKeyBlock + at + lanes) : key_term;
+      const V key_term = hn::LoadU(d, keys + task.rank * stride + at);
+      const V next_term = second ? hn::LoadU(d, keys + task.rank * stride + at + lanes) : key_term;
 #pragma GCC unroll 4
       for (int g = 0; g < Groups; ++g) {
         a[g] = hn::Add(key_term, hn::Set(d, shifts[g]));
         b[g] = hn::Add(next_term, hn::Set(d, shifts[g]));
       }
       for (int64_t f = 0; f < task.rank; ++f) {
-        const V x = hn::LoadU(d, keys + f * kKeyBlock + at);
-        const V y = second ? hn::LoadU(d, keys + f * kKeyBlock + at + lanes) : x;
+        const V x = hn::LoadU(d, keys + f * stride + at);
+        const V y = second ? hn::LoadU(d, keys + f * stride + at + lanes) : x;
 #pragma GCC unroll 4
         for (int g = 0; g < Groups; ++g) {
           const V factor = hn::Set(d, task.groups[g * width + f]);

@@ -6,14 +6,22 @@
 
 namespace saccade::kernels {
 
-// Keys that are stored together, feature by feature: a whole number of vectors on any machine.
+// Keys that are worked on together: a whole number of vectors on any machine.
 inline constexpr int64_t kKeyBlock = 32;
 inline constexpr int64_t kGroupsAtOnce = 4;
+
+// The numbers of keys, rank + 1 of them: feature f of key `k` of block b is at
+// data[b * block_stride + f * feature_stride + k]. The last is added to the key's scores. Places past the
+// last key, up to the end of its block, can be read.
+struct FarKeys {
+  const float* data;
+  int64_t block_stride, feature_stride;
+};
 
 struct FarTask {
   const float* groups;  // rows of rank + 1; the last number is added to all scores
   int64_t rank;
-  const float* blocks;  // of keys, [rank + 1][kKeyBlock] each; the last row is added to the keys' scores
+  FarKeys keys;
   const float* near;    // per group
   int64_t begin, end;   // keys
   float* exponentials;  // [groups][stride]

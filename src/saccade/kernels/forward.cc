@@ -3,9 +3,9 @@
 // - dense: keys are packed once, then every tile of queries walks over them;
 // - stacked, for few queries such as in decoding: the query heads that share a key head form one tile, and
 // the
-//   keys are split into chunks whose results are merged in order;
+//   keys, all or those that any of the heads lists, are split into chunks whose results are merged in order;
 // - listed: every tile of queries walks over its own list of keys. Lists may also be given as a mask for the
-//   dense way.
+//   other ways.
 #include <omp.h>
 
 #include <atomic>
@@ -17,6 +17,7 @@
 #include "saccade/kernels/key_store.h"
 #include "saccade/kernels/list_walk.h"
 #include "saccade/kernels/score_bound.h"
+#include "saccade/kernels/stacked_keys.h"
 #include "saccade/kernels/unit_queue.h"
 
 namespace saccade::kernels {
@@ -37,17 +38,26 @@ class Forward {
     const Shape& shape = inputs_.shape;
     if (shape.batch * shape.heads * shape.queries == 0) return {};
     context_.prepare();
-    const bool few = shape.group() * shape.queries <= kTileRows && !context_.scale_varies() && !inputs_.lists;
-    if (inputs_.lists && inputs_.lists.gather)
-      run_listed();
-    else if (few)
+    if (stacks())
       run_stacked();
+    else if (inputs_.lists && inputs_.lists.gather)
+      run_listed();
     else
       run_dense();
     return {tiles_, empty_, negligible_};
   }
 
  private:
+  // With lists, the heads of a group read the keys of each other's lists, too. That pays where the time is
+  // that of reading keys, however few of a tile's rows look at them.
+  bool stacks() const {
+    const Shape& shape = inputs_.shape;
+    const int64_t rows = shape.group() * shape.queries;
+    if (rows > kTileRows || context_.scale_varies()) return false;
+    return !inputs_.lists ||
+           (shape.queries <= inputs_.lists.query_tile && KeyPacker<Real>(context_).few(rows));
+  }
+
   // Runs `work(tile, unit)` for every unit on all threads; each has its own tile and `extra` numbers beside
   // it.
   template <class Work>
@@ -111,60 +121,61 @@ class Forward {
     for (int64_t first = 0; first < pairs; first += store.capacity()) {
       const int64_t count = std::min(store.capacity(), pairs - first);
       store.pack(first, count);
-      for_units(
-          count * shape.group() * tiles, extra, [&](ForwardTile<Real>& tile, int64_t unit, Real* memory) {
-            const int64_t pair = first + unit / (tiles * shape.group());
-            const int64_t head = pair % shape.key_heads * shape.group() + unit / tiles % shape.group();
-            const Range queries = queries_of(order[static_cast<size_t>(unit % tiles)]);
-            tile.begin(pair / shape.key_heads, head, 1, queries);
-            const Range keys = options_.skip ? map.keys_of(queries) : Range{0, shape.keys};
-            const std::vector<int64_t> walked = key_order(keys, queries);
-            const int64_t outside =
-                (shape.keys + kTileKeys - 1) / kTileKeys - static_cast<int64_t>(walked.size());
-            tiles_ += outside;
-            empty_ += outside;
-            if (merges) {
-              std::vector<KeyBlock<Real>> blocks;
-              std::vector<TileState> states;
-              for (const int64_t key : walked) {
-                KeyBlock<Real> block;
-                store.fill(block, pair, key, std::min(kTileKeys, shape.keys - key));
-                const TileState state = state_of(tile, block, queries);
-                ++tiles_;
-                if (state == TileState::empty) {
-                  ++empty_;
-                  continue;
-                }
-                blocks.push_back(block);
-                states.push_back(state);
-              }
-              tile.run_merged(blocks, states, options_.skip, memory, outputs_);
-              return;
-            }
-            KeyBlock<Real> block;
-            ListMask<Real> lists(inputs_.lists);
-            for (const int64_t key : walked) {
-              const int64_t size = std::min(kTileKeys, shape.keys - key);
-              if (inputs_.lists) {
-                const TileState state = lists.find(pair / shape.key_heads, head, queries, {key, key + size});
-                block.lists = state == TileState::full ? nullptr : &lists;
-                if (state == TileState::empty) {
-                  ++tiles_;
-                  ++empty_;
-                  continue;
-                }
-              }
-              if (bound.negligible(pair / shape.key_heads, head, queries, {key, key + size},
-                                   bound.enabled() ? tile.lowest_maxima() : std::vector<Real>{})) {
-                ++tiles_;
-                ++negligible_;
-                continue;
-              }
-              store.fill(block, pair, key, size);
-              add(tile, block, queries);
-            }
-            tile.finish(outputs_);
-          });
+      for_units(count * shape.group() * tiles, extra,
+                [&](ForwardTile<Real>& tile, int64_t unit, Real* memory) {
+                  const int64_t pair = first + unit / (tiles * shape.group());
+                  const int64_t head = pair % shape.key_heads * shape.group() + unit / tiles % shape.group();
+                  const Range queries = queries_of(order[static_cast<size_t>(unit % tiles)]);
+                  tile.begin(pair / shape.key_heads, head, 1, queries);
+                  const Range keys = options_.skip ? map.keys_of(queries) : Range{0, shape.keys};
+                  const std::vector<int64_t> walked = key_order(keys, queries);
+                  const int64_t outside =
+                      (shape.keys + kTileKeys - 1) / kTileKeys - static_cast<int64_t>(walked.size());
+                  tiles_ += outside;
+                  empty_ += outside;
+                  if (merges) {
+                    std::vector<KeyBlock<Real>> blocks;
+                    std::vector<TileState> states;
+                    for (const int64_t key : walked) {
+                      KeyBlock<Real> block;
+                      store.fill(block, pair, key, std::min(kTileKeys, shape.keys - key));
+                      const TileState state = state_of(tile, block, queries);
+                      ++tiles_;
+                      if (state == TileState::empty) {
+                        ++empty_;
+                        continue;
+                      }
+                      blocks.push_back(block);
+                      states.push_back(state);
+                    }
+                    tile.run_merged(blocks, states, options_.skip, memory, outputs_);
+                    return;
+                  }
+                  KeyBlock<Real> block;
+                  ListMask<Real> lists(inputs_.lists);
+                  for (const int64_t key : walked) {
+                    const int64_t size = std::min(kTileKeys, shape.keys - key);
+                    if (inputs_.lists) {
+                      const TileState state =
+                          lists.find(pair / shape.key_heads, {head, head + 1}, queries, Columns{key, size});
+                      block.lists = state == TileState::full ? nullptr : &lists;
+                      if (state == TileState::empty) {
+                        ++tiles_;
+                        ++empty_;
+                        continue;
+                      }
+                    }
+                    if (bound.negligible(pair / shape.key_heads, head, queries, {key, key + size},
+                                         bound.enabled() ? tile.lowest_maxima() : std::vector<Real>{})) {
+                      ++tiles_;
+                      ++negligible_;
+                      continue;
+                    }
+                    store.fill(block, pair, key, size);
+                    add(tile, block, queries);
+                  }
+                  tile.finish(outputs_);
+                });
     }
   }
 
@@ -188,37 +199,64 @@ class Forward {
 
   void run_stacked() {
     const Shape& shape = inputs_.shape;
-    const int64_t pairs = shape.batch * shape.key_heads,
-                  chunks = std::max<int64_t>(1, (shape.keys + kChunkKeys - 1) / kChunkKeys);
+    const int64_t pairs = shape.batch * shape.key_heads;
     const KeyPacker<Real> packer(context_);
     const bool few = packer.few(shape.group() * shape.queries);
-    const int64_t each = ForwardTile<Real>(context_).state_size();
-    const Workspace states(chunks > 1 ? static_cast<size_t>(each * pairs * chunks) * sizeof(Real) : 1);
+    const StackedKeys keys(inputs_);
+    // The units of a pair, one for each chunk of its keys, follow each other.
+    std::vector<int64_t> first_unit{0};
+    for (int64_t pair = 0; pair < pairs; ++pair)
+      first_unit.push_back(first_unit.back() +
+                           std::max<int64_t>(1, (keys.count(pair) + kChunkKeys - 1) / kChunkKeys));
+    const int64_t units = first_unit.back(), each = ForwardTile<Real>(context_).state_size();
+    const auto alone = [&](int64_t pair) { return first_unit[pair + 1] - first_unit[pair] == 1; };
+    const Workspace states(units > pairs ? static_cast<size_t>(each * units) * sizeof(Real) : 1);
     auto* saved = reinterpret_cast<Real*>(states.data());
-    const Range queries{0, shape.queries};
-    const TileMap<Real> map(plan_, shape);
-    const Range reach = options_.skip ? map.keys_of(queries) : Range{0, shape.keys};
-    for_units(pairs * chunks, packer.size(), [&](ForwardTile<Real>& tile, int64_t unit, Real* scratch) {
-      const int64_t pair = unit / chunks, chunk = unit % chunks;
+    for_units(units, packer.size(), [&](ForwardTile<Real>& tile, int64_t unit, Real* scratch) {
+      const int64_t pair = std::ranges::upper_bound(first_unit, unit) - first_unit.begin() - 1;
       begin_stacked(tile, pair, few);
-      KeyBlock<Real> block;
-      const int64_t end = std::min(reach.end, (chunk + 1) * kChunkKeys);
-      for (int64_t key = chunk * kChunkKeys; key < end; key += kTileKeys) {
-        if (key + kTileKeys <= reach.begin) continue;
-        packer.pack(block, pair, {key, std::min(key + kTileKeys, shape.keys)}, few, scratch);
-        add(tile, block, queries);
-      }
-      if (chunks > 1)
-        tile.save(saved + unit * each);
-      else
+      const int64_t first = (unit - first_unit[pair]) * kChunkKeys;
+      walk_stacked(tile, packer, pair, {first, std::min(first + kChunkKeys, keys.count(pair))},
+                   keys.numbers(pair), few, scratch);
+      if (alone(pair))
         tile.finish(outputs_);
+      else
+        tile.save(saved + unit * each);
     });
-    if (chunks == 1) return;
+    if (units == pairs) return;
     for_units(pairs, 0, [&](ForwardTile<Real>& tile, int64_t pair, Real*) {
+      if (alone(pair)) return;
       begin_stacked(tile, pair, few);
-      for (int64_t chunk = 0; chunk < chunks; ++chunk) tile.absorb(saved + (pair * chunks + chunk) * each);
+      for (int64_t unit = first_unit[pair]; unit < first_unit[pair + 1]; ++unit)
+        tile.absorb(saved + unit * each);
       tile.finish(outputs_);
     });
+  }
+
+  // Keys with these numbers, or neighbours, a block at a time.
+  void walk_stacked(ForwardTile<Real>& tile, const KeyPacker<Real>& packer, int64_t pair, Range chunk,
+                    const int32_t* numbers, bool few, Real* scratch) {
+    const Shape& shape = inputs_.shape;
+    const Range queries{0, shape.queries};
+    const int64_t batch = pair / shape.key_heads, first_head = pair % shape.key_heads * shape.group();
+    const Range reach =
+        options_.skip && !numbers ? TileMap<Real>(plan_, shape).keys_of(queries) : Range{0, shape.keys};
+    KeyBlock<Real> block;
+    ListMask<Real> lists(inputs_.lists);
+    for (int64_t key = chunk.begin; key < std::min(chunk.end, reach.end); key += kTileKeys) {
+      if (key + kTileKeys <= reach.begin) continue;
+      const int64_t count = std::min(kTileKeys, chunk.end - key);
+      if (numbers)
+        packer.pick(block, pair, numbers + key, count, few, scratch);
+      else
+        packer.pack(block, pair, {key, key + count}, few, scratch);
+      if (inputs_.lists) {
+        const TileState state = lists.find(batch, {first_head, first_head + shape.group()}, queries, block);
+        if (state == TileState::empty) continue;
+        block.lists = state == TileState::full ? nullptr : &lists;
+      }
+      add(tile, block, queries);
+    }
   }
 
   void begin_stacked(ForwardTile<Real>& tile, int64_t pair, bool few) {

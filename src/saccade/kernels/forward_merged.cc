@@ -59,16 +59,20 @@ void ForwardTile<Real>::run_merged(const std::vector<KeyBlock<Real>>& blocks,
       subs[number] = sub_tile(blocks[number], block_states[number], clip_band, allowed[number], first);
       if (!subs[number].any) continue;
       use_block(number);
-      score(blocks[number], subs[number]);
-      each_strip(number, [&](const SubTile& sub, int64_t strip, int64_t row, int64_t rows, Range columns) {
-        argue_strip(blocks[number], sub.states[static_cast<size_t>(strip)], first + row, row, rows, columns);
-        for (size_t term = 0; term < terms; ++term) {
-          const int64_t at = static_cast<int64_t>(term) * kTileRows + first + row;
-          code_.softmax({tile_of(term) + row * kTileStride, rows, columns.begin, columns.end, maxima_ + at,
-                         sums_ + at, factors_ + row, context_.headroom});
-          std::copy_n(maxima_ + at, rows, shifts_of(number, term) + row);
-        }
-      });
+      for (const Turn& turn : turns_) {
+        score(blocks[number], subs[number], turn.products);
+        each_strip(number, [&](const SubTile& sub, int64_t strip, int64_t row, int64_t rows, Range columns) {
+          argue_strip(blocks[number], sub.states[static_cast<size_t>(strip)], turn.terms, first + row, row,
+                      rows, columns);
+          for (auto term = static_cast<size_t>(turn.terms.begin); term < static_cast<size_t>(turn.terms.end);
+               ++term) {
+            const int64_t at = static_cast<int64_t>(term) * kTileRows + first + row;
+            code_.softmax({tile_of(term) + row * kTileStride, rows, columns.begin, columns.end, maxima_ + at,
+                           sums_ + at, factors_ + row, context_.headroom});
+            std::copy_n(maxima_ + at, rows, shifts_of(number, term) + row);
+          }
+        });
+      }
     }
     const int64_t count = std::min(kSubRows, static_cast<int64_t>(rows_.size()) - first);
     for (size_t term = 0; term < terms; ++term)

@@ -106,6 +106,15 @@ ForwardTile<Real>::ForwardTile(const CallContext<Real>& context)
       weights_(context.plan.terms.size()),
       streams_(context.plan.products.size()) {
   runs_program_ = reads_outputs(plan_, in_place_, false);
+  const auto terms = static_cast<int64_t>(plan_.terms.size()),
+             products = static_cast<int64_t>(plan_.products.size());
+  // Without a program every term has a product of its own, and no other is read.
+  const bool apart = terms > 1 && !runs_program_ && (!plan_.masked || plan_.band.exact);
+  for (int64_t term = 0; apart && term < terms; ++term) {
+    const int64_t product = plan_.terms[static_cast<size_t>(term)].argument.index;
+    turns_.push_back({{term, term + 1}, {product, product + 1}});
+  }
+  if (!apart) turns_.push_back({{0, terms}, {0, products}});
   bind(nullptr);
 }
 
@@ -134,7 +143,7 @@ void ForwardTile<Real>::bind(Real* memory) {
   maxima_ = take(terms * kTileRows);
   sums_ = take(terms * kTileRows);
   factors_ = take(kTileRows);
-  for (Real*& tile : scores_) tile = take_tile();
+  for (Real*& tile : scores_) tile = turns_.size() > 1 && &tile != scores_.data() ? scores_[0] : take_tile();
   for (Real*& tile : weights_) tile = take_tile();
   gathered_ = take(kSubRows * kTileStride);
   mask_program_.bind(take(mask_program_.size()));
@@ -292,8 +301,9 @@ typename ForwardTile<Real>::SubTile ForwardTile<Real>::sub_tile(const KeyBlock<R
 }
 
 template <class Real>
-void ForwardTile<Real>::score(const KeyBlock<Real>& block, const SubTile& sub) {
-  for (size_t product = 0; product < plan_.products.size(); ++product) {
+void ForwardTile<Real>::score(const KeyBlock<Real>& block, const SubTile& sub, Range products) {
+  for (int64_t number = products.begin; number < products.end; ++number) {
+    const auto product = static_cast<size_t>(number);
     const Product& info = plan_.products[product];
     const auto query = static_cast<size_t>(info.query_vector), key = static_cast<size_t>(info.key_vector);
     const int64_t depth = context_.score_queries[query].width;
@@ -348,15 +358,18 @@ void ForwardTile<Real>::add(const KeyBlock<Real>& block, TileState state, bool c
   for (int64_t first = 0; first < static_cast<int64_t>(rows_.size()); first += kSubRows) {
     const SubTile sub = sub_tile(block, state, clip_band, allowed, first);
     if (!sub.any) continue;
-    score(block, sub);
-    for (int64_t strip = 0; strip < sub.strips; ++strip) {
-      const Range columns = sub.columns(strip, code_.panel);
-      if (columns.empty()) continue;
-      const int64_t row = strip * code_.rows;
-      weigh_strip(block, sub.states[static_cast<size_t>(strip)], first + row, row,
-                  std::min(code_.rows, sub.rows - row), columns);
+    for (const Turn& turn : turns_) {
+      score(block, sub, turn.products);
+      for (int64_t strip = 0; strip < sub.strips; ++strip) {
+        const Range columns = sub.columns(strip, code_.panel);
+        if (columns.empty()) continue;
+        const int64_t row = strip * code_.rows;
+        weigh_strip(block, sub.states[static_cast<size_t>(strip)], turn.terms, first + row, row,
+                    std::min(code_.rows, sub.rows - row), columns);
+      }
+      for (int64_t term = turn.terms.begin; term < turn.terms.end; ++term)
+        sum_values(block, sub, clip_band, static_cast<size_t>(term));
     }
-    for (size_t term = 0; term < plan_.terms.size(); ++term) sum_values(block, sub, clip_band, term);
   }
 }
 
@@ -374,7 +387,7 @@ void ForwardTile<Real>::hide(const KeyBlock<Real>& block, TileState state, const
   if (block.lists) {
     std::array<const Real*, kMostRows> allowed;
     for (int64_t r = 0; r < place.rows; ++r)
-      allowed[static_cast<size_t>(r)] = block.lists->row(place.row[r].query);
+      allowed[static_cast<size_t>(r)] = block.lists->row(place.row[r].head, place.row[r].query);
     code_.mask({allowed.data(), 1}, fill, place.rows, columns.begin, columns.end, tile);
   }
   if (columns.end > block.count)
@@ -383,10 +396,10 @@ void ForwardTile<Real>::hide(const KeyBlock<Real>& block, TileState state, const
                 tile + r * kTileStride + columns.end, fill);
 }
 
-// The arguments of all terms, hidden where the mask says so, in their tiles.
+// The arguments of the terms of a turn, hidden where the mask says so, in their tiles.
 template <class Real>
-void ForwardTile<Real>::argue_strip(const KeyBlock<Real>& block, TileState state, int64_t first_row,
-                                    int64_t strip_row, int64_t rows, Range columns) {
+void ForwardTile<Real>::argue_strip(const KeyBlock<Real>& block, TileState state, Range terms,
+                                    int64_t first_row, int64_t strip_row, int64_t rows, Range columns) {
   const StripPlace place{&rows_[static_cast<size_t>(first_row)], rows, block.first, block.picked};
   for (size_t product = 0; product < scores_.size(); ++product)
     streams_[product] = scores_[product] + strip_row * kTileStride;
@@ -396,7 +409,7 @@ void ForwardTile<Real>::argue_strip(const KeyBlock<Real>& block, TileState state
   if (runs_program_) forward_program_.run(place, columns, forward_slots_, context_.inputs, streams_.data());
   if (state == TileState::mixed && !plan_.band.exact)
     mask_program_.run(place, columns, mask_slots_, context_.inputs, streams_.data());
-  for (size_t index = 0; index < plan_.terms.size(); ++index) {
+  for (auto index = static_cast<size_t>(terms.begin); index < static_cast<size_t>(terms.end); ++index) {
     const Term& term = plan_.terms[index];
     Real* tile = tile_of(index) + strip_row * kTileStride;
     if (!in_place_[index] && !direct_[index])
@@ -407,10 +420,10 @@ void ForwardTile<Real>::argue_strip(const KeyBlock<Real>& block, TileState state
 }
 
 template <class Real>
-void ForwardTile<Real>::weigh_strip(const KeyBlock<Real>& block, TileState state, int64_t first_row,
-                                    int64_t strip_row, int64_t rows, Range columns) {
-  argue_strip(block, state, first_row, strip_row, rows, columns);
-  for (size_t index = 0; index < plan_.terms.size(); ++index) {
+void ForwardTile<Real>::weigh_strip(const KeyBlock<Real>& block, TileState state, Range terms,
+                                    int64_t first_row, int64_t strip_row, int64_t rows, Range columns) {
+  argue_strip(block, state, terms, first_row, strip_row, rows, columns);
+  for (auto index = static_cast<size_t>(terms.begin); index < static_cast<size_t>(terms.end); ++index) {
     const Term& term = plan_.terms[index];
     if (!term.norm) continue;
     Real* tile = tile_of(index) + strip_row * kTileStride;

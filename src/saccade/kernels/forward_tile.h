@@ -2,8 +2,6 @@
 // values, block after block, with running maxima and sums.
 #pragma once
 
-#include <algorithm>
-
 #include "saccade/kernels/kernels.h"
 #include "saccade/kernels/list_mask.h"
 #include "saccade/kernels/packing.h"
@@ -16,42 +14,6 @@ namespace saccade::kernels {
 inline constexpr int64_t kTileRows = 96;
 // Rows that go through all steps before the next: their scores stay in the nearest cache.
 inline constexpr int64_t kSubRows = 24;
-
-// Keys in the columns of a tile: neighbours, or picked ones in rising order.
-struct Columns {
-  int64_t first = 0, count = 0;
-  const int32_t* picked = nullptr;  // the number of each key, where they are no neighbours
-
-  // A range of keys that holds those of some columns; for neighbours no others.
-  Range keys(int64_t begin, int64_t end) const {
-    return picked ? Range{picked[begin], picked[end - 1] + 1} : Range{first + begin, first + end};
-  }
-  Range keys() const { return count > 0 ? keys(0, count) : Range{}; }
-  // The columns of the keys in a range.
-  Range of(Range range) const {
-    const auto column = [&](int64_t key) {
-      return picked ? std::lower_bound(picked, picked + count, key) - picked
-                    : std::clamp<int64_t>(key - first, 0, count);
-    };
-    const int64_t begin = column(range.begin);
-    return {begin, std::max<int64_t>(begin, column(range.end))};
-  }
-  // The panels that these columns are in.
-  Range panels_of(Range range, int64_t panel) const {
-    const Range columns = of(range);
-    return {columns.begin / panel,
-            columns.empty() ? columns.begin / panel : (columns.end + panel - 1) / panel};
-  }
-  // `fill` in those of the columns whose keys are not in the range.
-  template <class Real>
-  void fill_outside(Range range, Range columns, Real fill, Real* row) const {
-    const Range inside = of(range);
-    const int64_t begin = std::clamp(inside.begin, columns.begin, columns.end),
-                  end = std::clamp(inside.end, begin, columns.end);
-    std::fill(row + columns.begin, row + begin, fill);
-    std::fill(row + end, row + columns.end, fill);
-  }
-};
 
 // Up to kTileKeys keys in panels, and their values.
 template <class Real>
@@ -191,17 +153,17 @@ class ForwardTile {
   Range trim(const KeyBlock<Real>& block, TileState state, bool clip_band);
   SubTile sub_tile(const KeyBlock<Real>& block, TileState state, bool clip_band, Range allowed,
                    int64_t first);
-  void score(const KeyBlock<Real>& block, const SubTile& sub);
-  void argue_strip(const KeyBlock<Real>& block, TileState state, int64_t first_row, int64_t strip_row,
-                   int64_t rows, Range columns);
+  void score(const KeyBlock<Real>& block, const SubTile& sub, Range products);
+  void argue_strip(const KeyBlock<Real>& block, TileState state, Range terms, int64_t first_row,
+                   int64_t strip_row, int64_t rows, Range columns);
   void sum_values(const KeyBlock<Real>& block, const SubTile& sub, bool clip_band, size_t term);
   Real* tile_of(size_t term) const {
     return in_place_[term] ? scores_[static_cast<size_t>(plan_.terms[term].argument.index)] : weights_[term];
   }
   void store_rows(const ForwardOutputs& outputs) const;
   int64_t place_of(const TileRow& at) const;
-  void weigh_strip(const KeyBlock<Real>& block, TileState state, int64_t first_row, int64_t strip_row,
-                   int64_t rows, Range columns);
+  void weigh_strip(const KeyBlock<Real>& block, TileState state, Range terms, int64_t first_row,
+                   int64_t strip_row, int64_t rows, Range columns);
   void hide(const KeyBlock<Real>& block, TileState state, const StripPlace& place, Range columns, Real fill,
             Real* tile);
   Real* accumulator(size_t term) {
@@ -214,6 +176,12 @@ class ForwardTile {
   TileMap<Real> map_;
   TileProgram<Real> mask_program_, forward_program_;
   std::vector<bool> in_place_, direct_;  // per term
+  // What is scored, weighed and summed before the next: all terms, or where nothing reads two of them each by
+  // itself, whose scores then stay in the nearest cache.
+  struct Turn {
+    Range terms, products;
+  };
+  std::vector<Turn> turns_;
   bool runs_program_ = true, merging_ = false, few_ = false;
   std::vector<TileRow> rows_;
   SlotsOfHead<Real> mask_slots_, forward_slots_;

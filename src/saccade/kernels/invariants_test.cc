@@ -58,6 +58,18 @@ std::vector<Case> varied_cases() {
                      .query_tile = turn % 2 ? 48 : 0,
                      .key_tile = turn % 4 == 1 ? 1 : 16,
                      .seed = random.next()});
+  for (int64_t turn = 0; turn < 12; ++turn)  // decoding by lists, in several chunks
+    cases.push_back({.formula = turn % 2 ? "mask = causal" : formulas.next(),
+                     .queries = 1 + turn % 3,
+                     .keys = 1301,
+                     .width = 8,
+                     .key_heads = 1 + turn % 3,
+                     .group = 3,
+                     .offset = 1298,
+                     .query_tile = 4,
+                     .key_tile = turn % 4 == 1 ? 16 : 1,
+                     .gather = turn % 5 != 0,
+                     .seed = random.next()});
   return cases;
 }
 

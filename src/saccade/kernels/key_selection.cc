@@ -48,24 +48,24 @@ struct Scratch {
   std::vector<float> rows, strips, panels, tile;
   float *exponentials = nullptr, *total = nullptr;  // [groups at once][stride], [stride]
   int32_t* chosen = nullptr;                        // [stride + kKeyBlock]
-  float* blocks = nullptr;                          // of one head; only where a head has one tile
+  float* blocks = nullptr;                          // of one head; only where it packs them for itself
 
-  void take(Arena& arena, const SelectionTask& task) {
+  void take(Arena& arena, const SelectionTask& task, bool packs) {
     const int64_t stride = round_up(task.shape.keys, kKeyBlock);
     exponentials = arena.take<float>(std::min(kGroupsAtOnce, task.query_tile / task.pool) * stride);
     total = arena.take<float>(stride);
     chosen = arena.take<int32_t>(stride + kKeyBlock);
-    if (task.tiles() == 1) blocks = arena.take<float>(stride * (task.rank + 1));
+    if (packs) blocks = arena.take<float>(stride * (task.rank + 1));
   }
 };
 
 // The tiles of one head.
 class HeadSelection {
  public:
-  HeadSelection(const SelectionTask& task, const float* blocks, int64_t batch, int64_t head, Scratch& scratch)
+  HeadSelection(const SelectionTask& task, FarKeys keys, int64_t batch, int64_t head, Scratch& scratch)
       : task_(task),
         code_(primitives<float>()),
-        blocks_(blocks),
+        keys_(keys),
         batch_(batch),
         head_(head),
         real_(task.real ? task.real + batch * task.shape.keys : nullptr),
@@ -159,7 +159,7 @@ class HeadSelection {
       float sums[kGroupsAtOnce] = {}, part[kGroupsAtOnce] = {};
       for (const Range far : {before, after}) {
         if (far.empty()) continue;
-        weigh_far({groups + first * width, task_.rank, blocks_, near.data() + first, far.begin, far.end,
+        weigh_far({groups + first * width, task_.rank, keys_, near.data() + first, far.begin, far.end,
                    scratch_.exponentials, stride, part},
                   count);
         for (int64_t group = 0; group < count; ++group) sums[group] += part[group];
@@ -180,6 +180,8 @@ class HeadSelection {
     for (int64_t row = rows.begin + step / 2; row < rows.end; row += step) sampled.push_back(row);
     if (sampled.empty()) sampled.push_back(rows.begin);
     const auto count = std::ssize(sampled);
+    if (count == 1 && readable<float>(task_.query) && readable<float>(task_.key))
+      return {near_weight(sampled[0], always)};
     const int64_t depth = task_.query.width, stride = round_up(depth, code_.lanes);
     load_strips(sampled, stride);
     std::vector<float> maximum(sampled.size(), kMinusInfinity), sum(sampled.size(), 0),
@@ -203,6 +205,28 @@ class HeadSelection {
       else if (group > 0)
         result[group] = result[group - 1];
     return result;
+  }
+
+  // The same for a single query, as in decoding: laying keys out in panels would take longer.
+  float near_weight(int64_t query, const Always& always) {
+    const Shape& shape = task_.shape;
+    const auto* row = reinterpret_cast<const float*>(row_address(task_.query, batch_, head_, query));
+    const int64_t seen = task_.causal
+                             ? std::clamp<int64_t>(shape.offset + query + 1 - shape.first_key, 0, shape.keys)
+                             : shape.keys;
+    scratch_.tile.clear();
+    float highest = kMinusInfinity;
+    for (const Range part : {always.sinks, always.near})
+      for (int64_t key = part.begin; key < std::min(part.end, seen); ++key) {
+        if (real_ && !real_[key]) continue;
+        const auto* other =
+            reinterpret_cast<const float*>(row_address(task_.key, batch_, head_ / shape.group(), key));
+        scratch_.tile.push_back(static_cast<float>(task_.scale) * code_.dot(row, other, task_.query.width));
+        highest = std::max(highest, scratch_.tile.back());
+      }
+    float sum = 0;
+    for (const float score : scratch_.tile) sum += std::exp(score - highest);
+    return sum == 0 ? 0 : highest + std::log(sum);
   }
 
   void load_strips(const std::vector<int64_t>& sampled, int64_t stride) {
@@ -249,7 +273,7 @@ class HeadSelection {
 
   const SelectionTask& task_;
   const Primitives<float>& code_;
-  const float* blocks_;
+  FarKeys keys_;
   int64_t batch_, head_;
   const uint8_t* real_;
   Scratch& scratch_;
@@ -263,18 +287,29 @@ void pack_blocks(const SelectionTask& task, int64_t batch, int64_t head, float* 
   const uint8_t* real = task.real ? task.real + batch * keys : nullptr;
   for (int64_t first = 0; first < keys; first += kKeyBlock, out += width * kKeyBlock) {
     const int64_t used = std::min(kKeyBlock, keys - first);
-    primitives<float>().transpose(source + first * task.keys.token_stride, task.keys.token_stride, used,
-                                  width, out, kKeyBlock, kKeyBlock);
+    if (task.keys.feature_stride == 1)
+      primitives<float>().transpose(source + first * task.keys.token_stride, task.keys.token_stride, used,
+                                    width, out, kKeyBlock, kKeyBlock);
+    else
+      for (int64_t feature = 0; feature < width; ++feature)
+        std::copy_n(source + feature * task.keys.feature_stride + first, used, out + feature * kKeyBlock);
     for (int64_t key = 0; key < kKeyBlock; ++key)
       if (key >= used || (real && !real[first + key])) out[task.rank * kKeyBlock + key] = kHidden;
   }
 }
 
+FarKeys packed(const SelectionTask& task, const float* blocks) {
+  return {blocks, (task.rank + 1) * kKeyBlock, kKeyBlock};
+}
+
+// Whether the numbers of keys can be read where they are.
+bool reads_in_place(const SelectionTask& task) { return task.keys.token_stride == 1 && !task.real; }
+
 void check(const SelectionTask& task) {
   invariant(task.query_tile % task.pool == 0 && task.pool % task.samples == 0,
             "select_keys: tiles are no whole number of groups, or groups of samples");
   invariant(task.keys.width == task.rank + 1 && task.keys.storage == Storage::float32 &&
-                task.keys.feature_stride == 1,
+                (task.keys.feature_stride == 1 || task.keys.token_stride == 1),
             "select_keys: the numbers of keys are not floats side by side");
   invariant(task.counts || task.thresholds, "select_keys: neither thresholds nor counts");
   invariant(!task.ranges.empty() && task.ranges[0] == 0 && std::ranges::is_sorted(task.ranges),
@@ -290,11 +325,11 @@ SelectedKeys select_keys(const SelectionTask& task) {
   const int64_t tiles = task.tiles(), heads = shape.batch * shape.heads;
   std::vector<std::vector<int32_t>> lists(static_cast<size_t>(heads * tiles));
   // Keys are packed for all tiles of a head to share; the only tile of a head packs them for itself.
-  const bool shared = tiles > 1;
+  const bool in_place = reads_in_place(task), shared = !in_place && tiles > 1, alone = !in_place && !shared;
   const int64_t block_floats = round_up(shape.keys, kKeyBlock) * (task.rank + 1);
   std::vector<Scratch> scratch(static_cast<size_t>(omp_get_max_threads()));
   const auto take = [&](Arena arena) {
-    for (Scratch& each : scratch) each.take(arena, task);
+    for (Scratch& each : scratch) each.take(arena, task, alone);
     float* blocks = arena.take<float>(shared ? shape.heads * block_floats : 0);
     return std::pair(blocks, arena.used());
   };
@@ -314,8 +349,12 @@ SelectedKeys select_keys(const SelectionTask& task) {
         // Later tiles have more keys before them; the long ones come first, so that no thread waits at the
         // end.
         const int64_t head = index % shape.heads, tile = tiles - 1 - index / shape.heads;
-        if (!shared) pack_blocks(task, batch, head, mine.blocks);
-        HeadSelection selection(task, shared ? blocks + head * block_floats : mine.blocks, batch, head, mine);
+        if (alone) pack_blocks(task, batch, head, mine.blocks);
+        const FarKeys keys =
+            in_place ? FarKeys{reinterpret_cast<const float*>(row_address(task.keys, batch, head, 0)),
+                               kKeyBlock, task.keys.feature_stride}
+                     : packed(task, shared ? blocks + head * block_floats : mine.blocks);
+        HeadSelection selection(task, keys, batch, head, mine);
         lists[static_cast<size_t>((batch * shape.heads + head) * tiles + tile)] = selection.list(tile);
       }
     }

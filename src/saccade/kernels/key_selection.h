@@ -31,8 +31,10 @@ struct SelectionTask {
   int64_t near = 64;    // positions before a tile, and after it where it sees them, that are always kept
   int64_t rank = 0;     // numbers that stand for a group or a key
   const float* groups = nullptr;  // [batch, heads, groups, rank + 1], the last one is added to all scores
-  Array keys;  // [batch, heads, keys, rank + 1] of float, a key's numbers side by side; the last one is added
-               // to its scores
+  // [batch, heads, keys, rank + 1] of float; the last number of a key is added to its scores. Either a key's
+  // numbers stand side by side, or those of one kind of all keys do; then up to the end of a block of
+  // kKeyBlock keys can be read.
+  Array keys;
   const float* factors = nullptr;     // [heads]
   const float* thresholds = nullptr;  // [heads, ranges], for a tile in the middle of which is position 1024
   std::vector<int64_t> ranges = {0};  // where the ranges of positions begin that have their own thresholds

@@ -16,7 +16,8 @@ namespace {
 struct Problem {
   Shape shape;
   int64_t width = 8, rank = 3;
-  std::vector<float> query, key, groups, keys, factors, thresholds;
+  bool by_feature = false;  // the numbers of one kind of all keys side by side
+  std::vector<float> query, key, groups, keys, keys_by_feature, factors, thresholds;
   std::vector<uint8_t> real;
   std::vector<int64_t> counts;
   SelectionTask task;
@@ -50,6 +51,21 @@ void fill(Problem& p, uint64_t seed) {
   p.task.rank = p.rank;
   p.task.groups = p.groups.data();
   p.task.keys = array(p.keys, s.heads, s.keys, p.rank + 1);
+  if (p.by_feature) {
+    const int64_t whole = (s.keys + 31) / 32 * 32, numbers_of_head = (p.rank + 1) * whole;
+    p.keys_by_feature.assign(static_cast<size_t>(s.batch * s.heads * numbers_of_head), NAN);
+    for (int64_t head = 0; head < s.batch * s.heads; ++head)
+      for (int64_t key = 0; key < s.keys; ++key)
+        for (int64_t f = 0; f <= p.rank; ++f)
+          p.keys_by_feature[static_cast<size_t>(head * numbers_of_head + f * whole + key)] =
+              p.keys[static_cast<size_t>((head * s.keys + key) * (p.rank + 1) + f)];
+    p.task.keys = {.data = p.keys_by_feature.data(),
+                   .batch_stride = s.heads * numbers_of_head,
+                   .head_stride = numbers_of_head,
+                   .token_stride = 1,
+                   .feature_stride = whole,
+                   .width = p.rank + 1};
+  }
   p.task.factors = p.factors.data();
   p.task.thresholds = p.thresholds.data();
   if (!p.real.empty()) p.task.real = p.real.data();
@@ -191,6 +207,34 @@ TEST(KeySelection, FollowsItsDefinition) {
             fill(p, ++seed);
             expect_definition(p);
           }
+}
+
+// Decoding: a query by itself, and the numbers of keys as a cache holds them.
+TEST(KeySelection, OneQueryFollowsTheDefinition) {
+  uint64_t seed = 0;
+  for (const int64_t width : {8, 64})
+    for (const int64_t queries : {1, 3})
+      for (const bool by_feature : {true, false})
+        for (const bool padded : {true, false}) {
+          SCOPED_TRACE(testing::Message() << "width " << width << ", " << queries << " queries, by feature "
+                                          << by_feature << ", padded " << padded);
+          Problem p{
+              .shape = {
+                  .batch = 2, .heads = 6, .key_heads = 2, .queries = queries, .keys = 333, .offset = 330}};
+          p.width = width;
+          p.by_feature = by_feature;
+          if (padded) {
+            p.real.assign(666, 1);
+            for (size_t key = 0; key < 666; key += 5) p.real[key] = 0;
+          }
+          p.task.query_tile = p.task.pool = p.task.samples = 1;
+          p.task.near = 20;
+          p.thresholds = {0.005F, 0.02F, 0.05F, 0.01F, kKeepAll, kKeepNone};
+          p.task.shape = p.shape;
+          fill(p, ++seed);
+          if (width == 64) p.task.scale = 0.1;
+          expect_definition(p);
+        }
 }
 
 TEST(KeySelection, PaddingIsNeverWeighedAndCountsAreKept) {

@@ -32,9 +32,41 @@ kernels::Shape shape_of(const PairInputs& inputs) {
           .first_key = inputs.first_key};
 }
 
+// Up to so many vectors are multiplied as they come; for more, products pay that are called and laid out.
+constexpr int64_t kFewTokens = 4;
+
+// out[batch, head, token] = (map v, bias . v + constant) of each head's vectors v, which heads may share.
+// Nothing is laid out first: with a single token that would take longer than the work.
+Tensor numbers_of_few(const Tensor& vectors, const Tensor& map, const Tensor& bias, const Tensor& constant,
+                      double scale) {
+  const int64_t batch = vectors.size(0), shared = vectors.size(1), tokens = vectors.size(2),
+                depth = vectors.size(3), heads = map.size(0), rank = map.size(2);
+  Tensor result = torch::empty({batch, heads, tokens, rank + 1});
+  const Tensor rows = vectors.to(torch::kFloat).contiguous(), maps = map.contiguous(),
+               biases = bias.contiguous();
+  const auto* row = rows.const_data_ptr<float>();
+  auto* out = result.data_ptr<float>();
+  for (int64_t index = 0; index < batch * heads * tokens; ++index, out += rank + 1) {
+    const int64_t token = index % tokens, head = index / tokens % heads, sequence = index / tokens / heads;
+    const float* vector = row + ((sequence * shared + head * shared / heads) * tokens + token) * depth;
+    const float* weights = maps.const_data_ptr<float>() + head * depth * rank;
+    const float* of_bias = biases.const_data_ptr<float>() + head * depth;
+    std::fill_n(out, rank + 1, 0.0F);
+    for (int64_t k = 0; k < depth; ++k, weights += rank) {
+      const float number = vector[k] * static_cast<float>(scale);
+      for (int64_t r = 0; r < rank; ++r) out[r] += number * weights[r];
+      out[rank] += number * of_bias[k];
+    }
+    if (constant.defined()) out[rank] += constant.const_data_ptr<float>()[head * constant.stride(0)];
+  }
+  return result;
+}
+
 }  // namespace
 
 Tensor LowRankScorer::group_numbers(const Tensor& query) const {
+  if (pool == 1 && query.size(2) <= kFewTokens)
+    return numbers_of_few(query, query_map, query_bias, constant, scale_of(query));
   const int64_t groups = (query.size(2) + pool - 1) / pool;
   Tensor features =
       torch::empty({query.size(0), query.size(1), groups, LowRankScorer::features(pool, query.size(3))});
@@ -48,6 +80,7 @@ Tensor LowRankScorer::group_numbers(const Tensor& query) const {
 // One product for all heads that share a key head. The results of a token stand side by side, where the
 // product leaves them.
 Tensor LowRankScorer::key_numbers(const Tensor& key) const {
+  if (key.size(2) <= kFewTokens) return numbers_of_few(key, key_map, key_bias, Tensor(), 1);
   const int64_t batch = key.size(0), key_heads = key.size(1), tokens = key.size(2), width = rank() + 1,
                 groups = heads() / key_heads;
   const Tensor maps = torch::cat({key_map, key_bias.unsqueeze(-1)}, -1)  // [heads, head_dim, rank + 1]
@@ -172,7 +205,8 @@ std::optional<KeyLists> LowRankSelector::select(const PairInputs& inputs, KvCach
   Tensor remembered;
   if (cache && single_) {
     const int64_t fresh = query.size(2);
-    remembered = cache->append(kTrack, single_->key_numbers(key.narrow(2, key.size(2) - fresh, fresh)));
+    remembered = cache->append(kTrack, single_->key_numbers(key.narrow(2, key.size(2) - fresh, fresh)),
+                               KvCache::Order::features);
   }
   if (too_few(inputs, cache)) return std::nullopt;
   if (query.size(2) > 1 || !cache)

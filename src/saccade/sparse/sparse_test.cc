@@ -79,6 +79,20 @@ TEST(Sparse, DecodingTakesTheSameKeysAsSingleQueries) {
   }
 }
 
+// A few vectors are multiplied as they come, many by a product that lays them out.
+TEST(Sparse, NumbersOfFewAreThoseOfMany) {
+  torch::manual_seed(11);
+  const LowRankScorer scorer = random_scorer(1, 0.1F);
+  const at::Tensor keys = torch::randn({2, 2, 40, 8}), queries = torch::randn({2, 4, 40, 8});
+  const auto expect_part = [](const at::Tensor& many, const at::Tensor& few, int64_t first) {
+    EXPECT_LT(difference(many.narrow(2, first, few.size(2)), few), 1e-5);
+  };
+  for (const int64_t count : {1, 3}) {
+    expect_part(scorer.key_numbers(keys), scorer.key_numbers(keys.narrow(2, 5, count)), 5);
+    expect_part(scorer.group_numbers(queries), scorer.group_numbers(queries.narrow(2, 5, count)), 5);
+  }
+}
+
 TEST(Sparse, CachesCanBeCroppedAndReordered) {
   Transformer model = tiny_transformer();
   attach(model, random_selectors(0.03F));
