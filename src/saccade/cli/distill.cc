@@ -9,6 +9,7 @@
 #include "saccade/base/log.h"
 #include "saccade/base/memory.h"
 #include "saccade/base/progress.h"
+#include "saccade/base/terminal.h"
 #include "saccade/base/text.h"
 #include "saccade/cli/attention_option.h"
 #include "saccade/cli/command.h"
@@ -41,7 +42,8 @@ const std::map<std::string, SelectorKind> kKinds = {{"gate", SelectorKind::gate}
                                                     {"span", SelectorKind::span},
                                                     {"full_or_local", SelectorKind::full_or_local}};
 
-// A bar for each stage, and a line for what was found.
+// A bar for each stage, and a line for what was found. A file gets a line for each quarter of a stage as
+// well.
 class Display {
  public:
   void progress(std::string_view stage, int64_t done, int64_t total) {
@@ -49,8 +51,12 @@ class Display {
       bar_.reset();
       bar_.emplace(total, stage);
       stage_ = stage;
+      quarter_ = 0;
     }
     bar_->update(done);
+    const int64_t quarter = total > 0 ? 4 * done / total : 0;
+    if (quarter != std::exchange(quarter_, quarter) && !is_terminal(Stream::err))
+      log::info("{}: {} of {}", stage, done, total);
   }
   void event(const Json& event) {
     if (!event.contains("try")) return;
@@ -64,6 +70,7 @@ class Display {
 
  private:
   std::string stage_;
+  int64_t quarter_ = 0;
   std::optional<Progress> bar_;
 };
 
@@ -81,7 +88,9 @@ void print_times(const std::vector<AttentionTime>& times, const Selectors& selec
   for (const AttentionTime& time : times) {
     print("{:<12} {:>5} tokens: {:.2f} times as fast as dense attention, choosing included", "speed",
           time.tokens, time.dense / time.sparse);
-    if (time.next_sparse > 0) print("; {:.2f} for one new token", time.next_dense / time.next_sparse);
+    if (time.next_sparse > 0)
+      print("; {:.2f} for one new token, which reads {:.0f} % of the keys and values",
+            time.next_dense / time.next_sparse, 100 * time.next_sparse_bytes / time.next_dense_bytes);
     print("\n");
   }
   if (times.empty()) return;

@@ -65,6 +65,35 @@ struct Share {
 
 }  // namespace
 
+// The keys that one new token reads, of all key heads: those that any head of a group lists are read once.
+double keys_read(const PairInputs& inputs) {
+  const int64_t batch = inputs.value.size(0), key_heads = inputs.value.size(1), keys = inputs.value.size(2);
+  if (!inputs.lists) return static_cast<double>(batch * key_heads * keys);
+  const KeyLists& lists = *inputs.lists;
+  const int64_t heads = inputs.queries[0].size(1), group = heads / key_heads;
+  const at::Tensor starts = lists.starts.expand({batch, heads, -1}).contiguous(),
+                   entries = lists.keys.contiguous();
+  const auto* start = starts.const_data_ptr<int32_t>();
+  const auto* entry = entries.const_data_ptr<int32_t>();
+  int64_t read = 0;
+  for (int64_t pair = 0; pair < batch * key_heads; ++pair) {
+    std::vector<bool> listed(static_cast<size_t>(keys));
+    for (int64_t head = pair * group; head < (pair + 1) * group; ++head)
+      for (int64_t at = start[head * starts.size(2)]; at < start[head * starts.size(2) + 1]; ++at)
+        for (int64_t key = entry[at] * lists.key_tile; key < std::min((entry[at] + 1) * lists.key_tile, keys);
+             ++key)
+          listed[static_cast<size_t>(key)] = true;
+    read += std::ranges::count(listed, true);
+  }
+  return static_cast<double>(read);
+}
+
+// Of a key with its value.
+double bytes_of_key(const PairInputs& inputs) {
+  return static_cast<double>(inputs.keys[0].size(3) * inputs.keys[0].element_size() +
+                             inputs.value.size(3) * inputs.value.element_size());
+}
+
 AttentionTime measure_attention_time(Transformer model, const Selectors& selectors, const TokenIds& text,
                                      int64_t rounds) {
   AttentionTime result{.tokens = std::ssize(text)};
@@ -89,6 +118,10 @@ AttentionTime measure_attention_time(Transformer model, const Selectors& selecto
       result.next_dense += times_of_next.dense;
       result.next_sparse += times_of_next.sparse;
       next.add(last, true);
+      result.next_sparse_bytes +=
+          keys_read(last) * bytes_of_key(last) + static_cast<double>(selector.cached_bytes(cache));
+      last.lists.reset();
+      result.next_dense_bytes += keys_read(last) * bytes_of_key(last);
     }
     selector.options() = options;
   });
@@ -127,7 +160,9 @@ Json to_json(const AttentionTime& time) {
           {"density", time.density},
           {"next_dense_seconds", time.next_dense},
           {"next_sparse_seconds", time.next_sparse},
-          {"next_density", time.next_density}};
+          {"next_density", time.next_density},
+          {"next_dense_bytes", time.next_dense_bytes},
+          {"next_sparse_bytes", time.next_sparse_bytes}};
 }
 
 }  // namespace saccade

@@ -16,6 +16,9 @@ struct AttentionTime {
   double density = 0;
   // The same for one new token, with all others in the cache.
   double next_dense = 0, next_sparse = 0, next_density = 0;
+  // The bytes of keys and values that this token reads, and with chosen keys also those of the numbers by
+  // which they are chosen.
+  double next_dense_bytes = 0, next_sparse_bytes = 0;
 };
 
 // The two take turns.

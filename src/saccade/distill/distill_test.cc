@@ -462,6 +462,10 @@ TEST(AttentionTime, MeasuresAndSetsTheCrossover) {
   EXPECT_GT(time.next_dense, 0);
   EXPECT_GT(time.next_sparse, 0);
   EXPECT_LT(time.next_density, 0.5);
+  // Two layers with two key heads of 8 + 8 floats; 4 sinks, 8 near keys and the token itself, and four
+  // numbers of each earlier key for each of four heads.
+  EXPECT_EQ(time.next_dense_bytes, 2 * 2 * 256 * 16 * 4);
+  EXPECT_EQ(time.next_sparse_bytes, 2 * (2 * 13 * 16 * 4 + 4 * 4 * 255 * 4));
   EXPECT_TRUE(
       set_crossover(model, selectors, random_text(256), 256).empty());  // too short to measure anything
   EXPECT_EQ(selectors[0]->options().min_keys, 0);

@@ -17,7 +17,9 @@ bool ForwardTile<Real>::merges(const KernelPlan& plan, const ForwardOutputs& out
 
 template <class Real>
 int64_t ForwardTile<Real>::merged_size(int64_t blocks) const {
-  return blocks * static_cast<int64_t>(plan_.products.size() + plan_.terms.size()) * kSubRows * kTileStride;
+  // Beside those of all blocks a tile of summed weights.
+  return (blocks * static_cast<int64_t>(plan_.products.size() + plan_.terms.size()) + 1) * kSubRows *
+         kTileStride;
 }
 
 template <class Real>
@@ -27,10 +29,10 @@ void ForwardTile<Real>::run_merged(const std::vector<KeyBlock<Real>>& blocks,
   constexpr int64_t kTileSize = kSubRows * kTileStride;
   const std::vector<Real*> scores = scores_, weights = weights_;
   const size_t terms = plan_.terms.size();
-  merging_ = true;
   // Each block has tiles of its own; the members point to those of the block at hand.
+  Real* const summed = memory + kTileMargin;
   const auto use_block = [&](size_t number) {
-    Real* next = memory + static_cast<int64_t>(number * (scores_.size() + terms)) * kTileSize + kTileMargin;
+    Real* next = summed + static_cast<int64_t>(number * (scores_.size() + terms) + 1) * kTileSize;
     for (Real*& tile : scores_) tile = next, next += kTileSize;
     for (Real*& tile : weights_) tile = next, next += kTileSize;
   };
@@ -100,19 +102,21 @@ void ForwardTile<Real>::run_merged(const std::vector<KeyBlock<Real>>& blocks,
                 missing * divisors[term * kSubRows + static_cast<size_t>(row + r)];
           }
         };
+        // Into a tile of their own, which stays in the nearest cache for the product.
         find_factors(0, factors);
+        const Real* sum = tile_of(0) + row * kTileStride;
         for (size_t term = 1; term < terms; ++term) {
           find_factors(term, others);
-          code_.combine(tile_of(0) + row * kTileStride, tile_of(term) + row * kTileStride, rows,
-                        columns.begin, columns.end, factors.data(), others.data());
+          code_.combine(sum, tile_of(term) + row * kTileStride, rows, columns.begin, columns.end,
+                        factors.data(), others.data(), summed + row * kTileStride);
+          sum = summed + row * kTileStride;
           factors.fill(Real{1});
         }
       });
-      sum_values(blocks[number], subs[number], clip_band, 0);
+      sum_values(blocks[number], subs[number], clip_band, summed, accumulator(0));
     }
   }
   store_rows(outputs);
-  merging_ = false;
   scores_ = scores;
   weights_ = weights;
 }

@@ -326,8 +326,7 @@ void ForwardTile<Real>::score(const KeyBlock<Real>& block, const SubTile& sub, R
 // The weighted sum of values. Neighbouring strips with the same columns go together and share the values.
 template <class Real>
 void ForwardTile<Real>::sum_values(const KeyBlock<Real>& block, const SubTile& sub, bool clip_band,
-                                   size_t term) {
-  const Real* tile = tile_of(term);
+                                   const Real* weights, Real* sums) const {
   for (int64_t strip = 0; strip < sub.strips;) {
     const Range range = sub.ranges[static_cast<size_t>(strip)];
     int64_t next = strip + 1;
@@ -340,12 +339,10 @@ void ForwardTile<Real>::sum_values(const KeyBlock<Real>& block, const SubTile& s
     // The last panel may reach past what the last row of these may look at.
     if (clip_band) end = std::min(end, block.of(map_.keys_of(query_range(sub.first + row, count))).end);
     if (begin < end)
-      code_.accumulate({tile + row * kTileStride + begin, false, count, end - begin,
+      code_.accumulate({weights + row * kTileStride + begin, false, count, end - begin,
                         block.values ? block.values + begin * block.value_stride : nullptr,
                         block.value_stride, context_.value_columns,
-                        accumulator(plan_.terms.size() > 1 && merging_ ? 0 : term) +
-                            (sub.first + row) * context_.value_columns,
-                        context_.value_columns,
+                        sums + (sub.first + row) * context_.value_columns, context_.value_columns,
                         block.value_rows.empty() ? nullptr : block.value_rows.data() + begin, nullptr,
                         block.narrow_values ? block.narrow_values + begin * block.value_stride : nullptr});
     strip = next;
@@ -368,7 +365,8 @@ void ForwardTile<Real>::add(const KeyBlock<Real>& block, TileState state, bool c
                     std::min(code_.rows, sub.rows - row), columns);
       }
       for (int64_t term = turn.terms.begin; term < turn.terms.end; ++term)
-        sum_values(block, sub, clip_band, static_cast<size_t>(term));
+        sum_values(block, sub, clip_band, tile_of(static_cast<size_t>(term)),
+                   accumulator(static_cast<size_t>(term)));
     }
   }
 }

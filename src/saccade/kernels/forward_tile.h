@@ -156,7 +156,8 @@ class ForwardTile {
   void score(const KeyBlock<Real>& block, const SubTile& sub, Range products);
   void argue_strip(const KeyBlock<Real>& block, TileState state, Range terms, int64_t first_row,
                    int64_t strip_row, int64_t rows, Range columns);
-  void sum_values(const KeyBlock<Real>& block, const SubTile& sub, bool clip_band, size_t term);
+  void sum_values(const KeyBlock<Real>& block, const SubTile& sub, bool clip_band, const Real* weights,
+                  Real* sums) const;
   Real* tile_of(size_t term) const {
     return in_place_[term] ? scores_[static_cast<size_t>(plan_.terms[term].argument.index)] : weights_[term];
   }
@@ -182,7 +183,7 @@ class ForwardTile {
     Range terms, products;
   };
   std::vector<Turn> turns_;
-  bool runs_program_ = true, merging_ = false, few_ = false;
+  bool runs_program_ = true, few_ = false;
   std::vector<TileRow> rows_;
   SlotsOfHead<Real> mask_slots_, forward_slots_;
   int64_t size_ = 0, batch_ = 0, first_head_ = 0;

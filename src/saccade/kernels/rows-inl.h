@@ -292,15 +292,15 @@ void weigh(View<Real> coefficient, int64_t rows, int64_t begin, int64_t end, Rea
 }
 
 template <class Real>
-void combine(Real* x, const Real* y, int64_t rows, int64_t begin, int64_t end, const Real* x_factors,
-             const Real* y_factors) {
+void combine(const Real* x, const Real* y, int64_t rows, int64_t begin, int64_t end, const Real* x_factors,
+             const Real* y_factors, Real* out) {
   const Tag<Real> d;
   const int64_t lanes = lanes_of<Real>();
   for (int64_t r = 0; r < rows; ++r) {
     const auto a = hn::Set(d, x_factors[r]), b = hn::Set(d, y_factors[r]);
     for (int64_t c = begin; c < end; c += lanes) {
       const int64_t at = r * kTileStride + c;
-      hn::StoreU(hn::MulAdd(hn::LoadU(d, y + at), b, hn::Mul(hn::LoadU(d, x + at), a)), d, x + at);
+      hn::StoreU(hn::MulAdd(hn::LoadU(d, y + at), b, hn::Mul(hn::LoadU(d, x + at), a)), d, out + at);
     }
   }
 }

@@ -176,6 +176,10 @@ void LowRankSelector::set_ranges(std::vector<int64_t> ranges) {
   ranges_ = std::move(ranges);
 }
 
+int64_t LowRankSelector::cached_bytes(const KvCache& cache) const {
+  return cache.has(kTrack) ? static_cast<int64_t>(cache.held(kTrack).nbytes()) : 0;
+}
+
 double LowRankSelector::operations(int64_t tokens) const {
   const auto n = static_cast<double>(tokens), heads = static_cast<double>(scorer_.heads());
   const auto width = static_cast<double>(scorer_.key_map.size(1)),

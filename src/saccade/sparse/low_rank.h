@@ -48,6 +48,7 @@ class LowRankSelector : public SparseSelector {
   const std::vector<int64_t>& ranges() const override { return ranges_; }
   // Gives positions from each of these on thresholds of their own, which start equal.
   void set_ranges(std::vector<int64_t> ranges);
+  int64_t cached_bytes(const KvCache& cache) const override;
   double operations(int64_t tokens) const override;
   std::optional<KeyLists> select(const PairInputs& inputs, KvCache* cache) override;
 
