@@ -98,8 +98,11 @@ void KvCache::reorder(const at::Tensor& indices) {
     const bool valid =
         index.numel() > 0 && index.min().item<int64_t>() >= 0 && index.max().item<int64_t>() < track.size(0);
     require(valid, "cache: reorder has an index outside 0..{}", track.size(0) - 1);
-    const at::Tensor chosen = buffer_like(track, index.numel(), track.size(2));
-    chosen.copy_(track.index_select(0, index));
+    at::Tensor chosen = track.index_select(0, index);
+    if (!track.is_contiguous()) {  // those by feature are made as they were
+      const at::Tensor buffer = buffer_like(track, index.numel(), track.size(2));
+      chosen = buffer.copy_(chosen);
+    }
     track = chosen;
   }
 }

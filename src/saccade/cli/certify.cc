@@ -13,6 +13,7 @@
 #include "saccade/certify/certificate.h"
 #include "saccade/cli/attention_option.h"
 #include "saccade/cli/command.h"
+#include "saccade/cli/number_checks.h"
 #include "saccade/cli/output.h"
 #include "saccade/evaluate/reader.h"
 
@@ -198,7 +199,7 @@ void declare_thresholds(CLI::App& app, CertifyRequest& options) {
     app.add_option(name, value, what)->check(CLI::Range(-1.0, 2.0))->capture_default_str();
   };
   const auto size = [&](const char* name, double& value, const char* what) {
-    return app.add_option(name, value, what)->check(CLI::NonNegativeNumber);
+    return app.add_option(name, value, what)->check(kNotBelowZero);
   };
   share("--min-accuracy", thresholds.min_accuracy,
         "Share of the baseline's accuracy to keep, and of tokens on which both must agree");

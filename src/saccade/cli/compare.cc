@@ -8,6 +8,7 @@
 #include "saccade/base/text.h"
 #include "saccade/cli/command.h"
 #include "saccade/cli/interrupt.h"
+#include "saccade/cli/number_checks.h"
 #include "saccade/cli/output.h"
 #include "saccade/models/bfloat16.h"
 #include "saccade/train/comparison.h"
@@ -133,8 +134,7 @@ Work declare_compare(CLI::App& app) {
   app.add_flag("--no-control", options->no_control,
                "Leave out the control with as many parameters as the largest");
   app.add_flag("--no-corruption", options->no_corruption, "Leave out damaged input");
-  app.add_option("--threads", options->threads, "Threads; torch's choice by default")
-      ->check(CLI::PositiveNumber);
+  app.add_option("--threads", options->threads, "Threads; torch's choice by default")->check(kAboveZero);
   app.add_flag("--json", options->json, "Print JSON");
   return [options] { return run(*options); };
 }

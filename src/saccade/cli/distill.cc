@@ -14,6 +14,7 @@
 #include "saccade/cli/attention_option.h"
 #include "saccade/cli/command.h"
 #include "saccade/cli/interrupt.h"
+#include "saccade/cli/number_checks.h"
 #include "saccade/cli/output.h"
 #include "saccade/distill/attention_time.h"
 #include "saccade/distill/distillation.h"
@@ -55,8 +56,8 @@ class Display {
     }
     bar_->update(done);
     const int64_t quarter = total > 0 ? 4 * done / total : 0;
-    if (quarter != std::exchange(quarter_, quarter) && !is_terminal(Stream::err))
-      log::info("{}: {} of {}", stage, done, total);
+    if (quarter > quarter_ && !is_terminal(Stream::err)) log::info("{}: {} of {}", stage, done, total);
+    quarter_ = quarter;
   }
   void event(const Json& event) {
     if (!event.contains("try")) return;
@@ -89,7 +90,7 @@ void print_times(const std::vector<AttentionTime>& times, const Selectors& selec
     print("{:<12} {:>5} tokens: {:.2f} times as fast as dense attention, choosing included", "speed",
           time.tokens, time.dense / time.sparse);
     if (time.next_sparse > 0)
-      print("; {:.2f} for one new token, which reads {:.0f} % of the keys and values",
+      print("; {:.2f} for one new token, which reads {:.0f} % of the bytes",
             time.next_dense / time.next_sparse, 100 * time.next_sparse_bytes / time.next_dense_bytes);
     print("\n");
   }
@@ -358,7 +359,7 @@ Work declare_distill(CLI::App& app) {
       ->required();
   auto* kl = app.add_option("--kl", distill.goal.divergence,
                             "Leave out as much as keeps the KL divergence per token below this")
-                 ->check(CLI::PositiveNumber);
+                 ->check(kAboveZero);
   app.add_option("--density", distill.goal.density, "Keep this share of the pairs, at the lowest divergence")
       ->check(CLI::Range(1e-6, 1.0))
       ->excludes(kl);
@@ -381,7 +382,7 @@ Work declare_distill(CLI::App& app) {
     std::string option = "--" + name;
     std::ranges::replace(option, '_', '-');
     app.add_option(option, value, fmt::format("Selection: {}", meaning))
-        ->check(CLI::NonNegativeNumber)
+        ->check(kNotBelowZero)
         ->capture_default_str();
   });
   app.add_option("--rank", distill.scorer.rank, "Numbers that stand for a group of queries or a key")
@@ -397,7 +398,7 @@ Work declare_distill(CLI::App& app) {
       ->check(CLI::Range(0, 1000000))
       ->capture_default_str();
   app.add_option("--rate", distill.scorer.rate, "Learning rate, relative to the size of what learns")
-      ->check(CLI::PositiveNumber)
+      ->check(kAboveZero)
       ->capture_default_str();
   app.add_option("--scorers", options->scorers,
                  "Take the scorers that this run has learned, and only set them anew")
@@ -408,19 +409,19 @@ Work declare_distill(CLI::App& app) {
       ->check(CLI::Range(0, 1000000))
       ->capture_default_str();
   app.add_option("--fine-tune-rate", tuning.rate, "Fine-tuning: learning rate")
-      ->check(CLI::PositiveNumber)
+      ->check(kAboveZero)
       ->capture_default_str();
   app.add_option("--output-weight", tuning.output, "Fine-tuning: weight of the output's divergence")
-      ->check(CLI::NonNegativeNumber)
+      ->check(kNotBelowZero)
       ->capture_default_str();
   app.add_option("--hidden-weight", tuning.hidden, "Fine-tuning: weight of the distance of hidden states")
-      ->check(CLI::NonNegativeNumber)
+      ->check(kNotBelowZero)
       ->capture_default_str();
   app.add_option("--map-weight", tuning.maps, "Fine-tuning: weight of the attention maps' divergence")
-      ->check(CLI::NonNegativeNumber)
+      ->check(kNotBelowZero)
       ->capture_default_str();
   app.add_option("--density-price", tuning.density, "Fine-tuning: what keeping all pairs costs beside these")
-      ->check(CLI::NonNegativeNumber)
+      ->check(kNotBelowZero)
       ->capture_default_str();
   app.add_option(
          "--teacher", tuning.teacher,
@@ -445,7 +446,7 @@ Work declare_distill(CLI::App& app) {
                  "With --attention: what learns, such as mlp, projection, output, attention")
       ->delimiter(',');
   app.add_option("--learning-rate", options->imitation.rate, "With --attention: learning rate")
-      ->check(CLI::PositiveNumber)
+      ->check(kAboveZero)
       ->capture_default_str();
   app.add_flag_callback(
       "--always", [&distill] { distill.longest = 0; },

@@ -14,6 +14,7 @@
 #include "saccade/base/text.h"
 #include "saccade/cli/command.h"
 #include "saccade/cli/interrupt.h"
+#include "saccade/cli/number_checks.h"
 #include "saccade/cli/output.h"
 #include "saccade/generate/generation.h"
 #include "saccade/generate/translation.h"
@@ -224,8 +225,7 @@ Work declare_train(CLI::App& app) {
   app.add_flag("--overwrite", options->overwrite, "Start again in a folder that has a run");
   app.add_flag("--dry-run", options->dry_run, "Only say what it would take: parameters, work, memory, time");
   app.add_flag("--keys", options->keys, "List all keys of a recipe");
-  app.add_option("--threads", options->threads, "Threads; torch's choice by default")
-      ->check(CLI::PositiveNumber);
+  app.add_option("--threads", options->threads, "Threads; torch's choice by default")->check(kAboveZero);
   app.add_flag("--json", options->json, "Print JSON");
   return [options] { return run(*options); };
 }

@@ -10,6 +10,7 @@
 #include "saccade/base/progress.h"
 #include "saccade/cli/bleu_option.h"
 #include "saccade/cli/command.h"
+#include "saccade/cli/number_checks.h"
 #include "saccade/cli/output.h"
 #include "saccade/cli/path_option.h"
 #include "saccade/cli/translation_option.h"
@@ -97,8 +98,7 @@ Work declare_translate(CLI::App& app) {
       ->check(CLI::Range(1, 4096))
       ->capture_default_str();
   declare_path(app, options->path);
-  app.add_option("--threads", options->threads, "Threads; torch's choice by default")
-      ->check(CLI::PositiveNumber);
+  app.add_option("--threads", options->threads, "Threads; torch's choice by default")->check(kAboveZero);
   app.add_flag("--json", options->json, "Print a line of JSON for each line");
   return [options] { return run(*options); };
 }

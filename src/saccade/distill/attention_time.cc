@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <vector>
 
 #include "saccade/attention/rows.h"
 #include "saccade/base/meter.h"
@@ -63,9 +64,8 @@ struct Share {
   }
 };
 
-}  // namespace
-
-// The keys that one new token reads, of all key heads: those that any head of a group lists are read once.
+// The keys that one new token reads, of all key heads. Those that any head of a group lists are read once, as
+// the kernels do with floats and without padding.
 double keys_read(const PairInputs& inputs) {
   const int64_t batch = inputs.value.size(0), key_heads = inputs.value.size(1), keys = inputs.value.size(2);
   if (!inputs.lists) return static_cast<double>(batch * key_heads * keys);
@@ -93,6 +93,8 @@ double bytes_of_key(const PairInputs& inputs) {
   return static_cast<double>(inputs.keys[0].size(3) * inputs.keys[0].element_size() +
                              inputs.value.size(3) * inputs.value.element_size());
 }
+
+}  // namespace
 
 AttentionTime measure_attention_time(Transformer model, const Selectors& selectors, const TokenIds& text,
                                      int64_t rounds) {

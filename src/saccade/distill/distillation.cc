@@ -313,8 +313,8 @@ DistillResult distill(Transformer model, const TokenIds& text, const DistillOpti
   check(options);
   if (options.windows.empty())
     options.windows = usual_windows(model->architecture(), options.selection.query_tile);
-  if (!run.directory.empty()) check_resume(options, run);
   const TextWindows windows = cut_windows(text, options.windows);
+  if (!run.directory.empty()) check_resume(options, run);  // writes, so what may be refused comes first
   detach(model);
   DistillResult result;
   result.selectors = train_selectors(model, windows, options, run);

@@ -1,13 +1,13 @@
 // Divides a call into units of work. A unit is computed by one thread in one order, whoever that is: results
 // do not depend on the number of threads. Three ways:
 // - dense: keys are packed once, then every tile of queries walks over them;
-// - stacked, for few queries such as in decoding: the query heads that share a key head form one tile, and
-// the
-//   keys, all or those that any of the heads lists, are split into chunks whose results are merged in order;
+// - stacked, for few queries such as in decoding: the query heads that share a key head form one tile; keys,
+//   all or those that any of the heads lists, are split into chunks whose results are merged in order;
 // - listed: every tile of queries walks over its own list of keys. Lists may also be given as a mask for the
 //   other ways.
 #include <omp.h>
 
+#include <algorithm>
 #include <atomic>
 #include <numeric>
 
@@ -233,7 +233,8 @@ class Forward {
     });
   }
 
-  // Keys with these numbers, or neighbours, a block at a time.
+  // The keys with these numbers, a block at a time; without numbers, neighbours, of which the mask may leave
+  // only some.
   void walk_stacked(ForwardTile<Real>& tile, const KeyPacker<Real>& packer, int64_t pair, Range chunk,
                     const int32_t* numbers, bool few, Real* scratch) {
     const Shape& shape = inputs_.shape;
@@ -246,15 +247,21 @@ class Forward {
     for (int64_t key = chunk.begin; key < std::min(chunk.end, reach.end); key += kTileKeys) {
       if (key + kTileKeys <= reach.begin) continue;
       const int64_t count = std::min(kTileKeys, chunk.end - key);
+      // Of one head the numbers are the list itself.
+      if (inputs_.lists && !(numbers && shape.group() == 1)) {
+        const Columns columns{key, count, numbers ? numbers + key : nullptr};
+        const TileState state = lists.find(batch, {first_head, first_head + shape.group()}, queries, columns);
+        block.lists = state == TileState::full ? nullptr : &lists;
+        if (state == TileState::empty) {
+          ++tiles_;
+          ++empty_;
+          continue;
+        }
+      }
       if (numbers)
         packer.pick(block, pair, numbers + key, count, few, scratch);
       else
         packer.pack(block, pair, {key, key + count}, few, scratch);
-      if (inputs_.lists) {
-        const TileState state = lists.find(batch, {first_head, first_head + shape.group()}, queries, block);
-        if (state == TileState::empty) continue;
-        block.lists = state == TileState::full ? nullptr : &lists;
-      }
       add(tile, block, queries);
     }
   }

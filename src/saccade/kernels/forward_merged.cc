@@ -29,7 +29,7 @@ void ForwardTile<Real>::run_merged(const std::vector<KeyBlock<Real>>& blocks,
   constexpr int64_t kTileSize = kSubRows * kTileStride;
   const std::vector<Real*> scores = scores_, weights = weights_;
   const size_t terms = plan_.terms.size();
-  // Each block has tiles of its own; the members point to those of the block at hand.
+  // After the summed weights come the tiles of each block; the members point to those of the block at hand.
   Real* const summed = memory + kTileMargin;
   const auto use_block = [&](size_t number) {
     Real* next = summed + static_cast<int64_t>(number * (scores_.size() + terms) + 1) * kTileSize;

@@ -143,7 +143,10 @@ void ForwardTile<Real>::bind(Real* memory) {
   maxima_ = take(terms * kTileRows);
   sums_ = take(terms * kTileRows);
   factors_ = take(kTileRows);
-  for (Real*& tile : scores_) tile = turns_.size() > 1 && &tile != scores_.data() ? scores_[0] : take_tile();
+  if (turns_.size() > 1)
+    std::ranges::fill(scores_, take_tile());
+  else
+    for (Real*& tile : scores_) tile = take_tile();
   for (Real*& tile : weights_) tile = take_tile();
   gathered_ = take(kSubRows * kTileStride);
   mask_program_.bind(take(mask_program_.size()));

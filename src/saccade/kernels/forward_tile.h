@@ -2,6 +2,8 @@
 // values, block after block, with running maxima and sums.
 #pragma once
 
+#include <algorithm>
+
 #include "saccade/kernels/kernels.h"
 #include "saccade/kernels/list_mask.h"
 #include "saccade/kernels/packing.h"
@@ -194,7 +196,7 @@ class ForwardTile {
   Real* sums_ = nullptr;
   Real* factors_ = nullptr;
   Real* load_ = nullptr;
-  std::vector<Real*> scores_;   // by product
+  std::vector<Real*> scores_;   // by product; the same for all that take turns
   std::vector<Real*> weights_;  // by term
   std::vector<Real*> streams_;  // scores at a strip's first row
   std::array<const Real*, kTileRows> addends_;

@@ -85,7 +85,9 @@ TYPED_TEST(Invariants, SkippingChangesNoBit) {
     const Problem<TypeParam> problem(given);
     const Results with = problem.run({.skip = true}), without = problem.run({.skip = false});
     expect_same(with, without);
-    EXPECT_EQ(without.report.empty, 0);
+    if (given.gather) {  // lists that are walked over leave out what they empty in any case
+      EXPECT_EQ(without.report.empty, 0);
+    }
     (given.query_tile > 0 ? skipped_of_lists : skipped) += with.report.empty;
   }
   EXPECT_GT(skipped, 0) << "no case had anything to skip";

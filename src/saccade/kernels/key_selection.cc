@@ -80,6 +80,7 @@ class HeadSelection {
     const Range before{always.sinks.end, always.near.begin}, after{always.near.end, last};
     const float threshold = task_.counts ? kKeepNone : threshold_of(rows);
     std::vector<int32_t> result;
+    result.reserve(static_cast<size_t>((always.sinks.size() + always.near.size()) / task_.key_tile + 2));
     append(result, always.sinks);
     if (threshold <= kKeepAll) {
       append(result, {always.sinks.end, last});
@@ -180,8 +181,8 @@ class HeadSelection {
     for (int64_t row = rows.begin + step / 2; row < rows.end; row += step) sampled.push_back(row);
     if (sampled.empty()) sampled.push_back(rows.begin);
     const auto count = std::ssize(sampled);
-    if (count == 1 && readable<float>(task_.query) && readable<float>(task_.key))
-      return {near_weight(sampled[0], always)};
+    if (rows.size() == 1 && readable<float>(task_.query) && readable<float>(task_.key))
+      return {near_weight(rows.begin, always)};
     const int64_t depth = task_.query.width, stride = round_up(depth, code_.lanes);
     load_strips(sampled, stride);
     std::vector<float> maximum(sampled.size(), kMinusInfinity), sum(sampled.size(), 0),
@@ -214,19 +215,26 @@ class HeadSelection {
     const int64_t seen = task_.causal
                              ? std::clamp<int64_t>(shape.offset + query + 1 - shape.first_key, 0, shape.keys)
                              : shape.keys;
-    scratch_.tile.clear();
-    float highest = kMinusInfinity;
+    scratch_.tile.resize(kTileKeys);
+    float maximum = kMinusInfinity, sum = 0, factor = 1;
+    int64_t count = 0;
+    const auto weigh = [&] {
+      const int64_t filled = round_up(count, code_.lanes);
+      std::fill(scratch_.tile.data() + count, scratch_.tile.data() + filled, kMinusInfinity);
+      code_.softmax({scratch_.tile.data(), 1, 0, filled, &maximum, &sum, &factor});
+      count = 0;
+    };
     for (const Range part : {always.sinks, always.near})
       for (int64_t key = part.begin; key < std::min(part.end, seen); ++key) {
         if (real_ && !real_[key]) continue;
         const auto* other =
             reinterpret_cast<const float*>(row_address(task_.key, batch_, head_ / shape.group(), key));
-        scratch_.tile.push_back(static_cast<float>(task_.scale) * code_.dot(row, other, task_.query.width));
-        highest = std::max(highest, scratch_.tile.back());
+        scratch_.tile[static_cast<size_t>(count++)] =
+            static_cast<float>(task_.scale) * code_.dot(row, other, task_.query.width);
+        if (count == kTileKeys) weigh();
       }
-    float sum = 0;
-    for (const float score : scratch_.tile) sum += std::exp(score - highest);
-    return sum == 0 ? 0 : highest + std::log(sum);
+    if (count > 0) weigh();
+    return sum == 0 ? 0 : maximum + std::log(sum);
   }
 
   void load_strips(const std::vector<int64_t>& sampled, int64_t stride) {
@@ -303,14 +311,16 @@ FarKeys packed(const SelectionTask& task, const float* blocks) {
 }
 
 // Whether the numbers of keys can be read where they are.
-bool reads_in_place(const SelectionTask& task) { return task.keys.token_stride == 1 && !task.real; }
+bool reads_in_place(const SelectionTask& task) {
+  return task.keys.token_stride == 1 && task.keys.feature_stride != 1 && !task.real;
+}
 
 void check(const SelectionTask& task) {
   invariant(task.query_tile % task.pool == 0 && task.pool % task.samples == 0,
             "select_keys: tiles are no whole number of groups, or groups of samples");
   invariant(task.keys.width == task.rank + 1 && task.keys.storage == Storage::float32 &&
                 (task.keys.feature_stride == 1 || task.keys.token_stride == 1),
-            "select_keys: the numbers of keys are not floats side by side");
+            "select_keys: neither the numbers of a key nor those of one kind are floats side by side");
   invariant(task.counts || task.thresholds, "select_keys: neither thresholds nor counts");
   invariant(!task.ranges.empty() && task.ranges[0] == 0 && std::ranges::is_sorted(task.ranges),
             "select_keys: the ranges of positions do not rise from 0");

@@ -33,7 +33,7 @@ struct SelectionTask {
   const float* groups = nullptr;  // [batch, heads, groups, rank + 1], the last one is added to all scores
   // [batch, heads, keys, rank + 1] of float; the last number of a key is added to its scores. Either a key's
   // numbers stand side by side, or those of one kind of all keys do; then up to the end of a block of
-  // kKeyBlock keys can be read.
+  // kKeyBlock keys (far_weights.h) can be read.
   Array keys;
   const float* factors = nullptr;     // [heads]
   const float* thresholds = nullptr;  // [heads, ranges], for a tile in the middle of which is position 1024

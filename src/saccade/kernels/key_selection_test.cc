@@ -115,6 +115,7 @@ Expected expected_list(const Problem& p, int64_t batch, int64_t head, int64_t ti
   std::vector<double> total(static_cast<size_t>(s.keys), 0);
   const int64_t last_listed = always.empty() ? -1 : *always.rbegin();
   const auto far = [&](int64_t key) { return !always.contains(key) && (!t.causal || key < last_listed); };
+  double near_before = 0;
   for (int64_t group = begin / t.pool; group * t.pool < end; ++group) {
     const int64_t step = t.pool / t.samples;
     double near = 0;
@@ -122,7 +123,9 @@ Expected expected_list(const Problem& p, int64_t batch, int64_t head, int64_t ti
     for (int64_t row = group * t.pool + step / 2; row < std::min((group + 1) * t.pool, end);
          row += step, ++samples)
       near += near_weight(p, batch, head, row, always);
-    near /= static_cast<double>(samples);
+    // A group without a sample takes the one before it.
+    near = samples > 0 ? near / static_cast<double>(samples) : near_before;
+    near_before = near;
     std::vector<double> e(static_cast<size_t>(s.keys), 0);
     double sum = 1;
     for (int64_t key = 0; key < s.keys; ++key) {
@@ -235,6 +238,25 @@ TEST(KeySelection, OneQueryFollowsTheDefinition) {
           if (width == 64) p.task.scale = 0.1;
           expect_definition(p);
         }
+}
+
+TEST(KeySelection, AGroupWithoutASampleTakesTheOneBefore) {
+  for (const int64_t queries : {17, 20, 24, 64 + 20}) {
+    Problem p{.shape = {.batch = 1,
+                        .heads = 2,
+                        .key_heads = 1,
+                        .queries = queries,
+                        .keys = queries + 200,
+                        .offset = 200}};
+    p.width = 64;
+    p.thresholds = {0.01F, 0.02F};
+    p.task.near = 8;
+    p.task.samples = 1;
+    p.task.shape = p.shape;
+    fill(p, static_cast<uint64_t>(queries));
+    p.task.scale = 0.1;
+    expect_definition(p);
+  }
 }
 
 TEST(KeySelection, PaddingIsNeverWeighedAndCountsAreKept) {

@@ -177,7 +177,7 @@ struct Primitives {
   void (*mask)(View<Real> mask, Real fill, int64_t rows, int64_t begin, int64_t end, Real* tile);
   // x = x * coefficient, where 0 stays 0.
   void (*weigh)(View<Real> coefficient, int64_t rows, int64_t begin, int64_t end, Real* tile);
-  // out = x * factor + y * other factor, per row.
+  // out = x * factor + y * other factor, per row; out may be x.
   void (*combine)(const Real* x, const Real* y, int64_t rows, int64_t begin, int64_t end,
                   const Real* x_factors, const Real* y_factors, Real* out);
   void (*scale_rows)(Real* data, int64_t stride, int64_t rows, int64_t columns, const Real* factors);

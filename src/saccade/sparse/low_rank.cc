@@ -9,6 +9,7 @@
 #include "saccade/attention/shapes.h"
 #include "saccade/attention/steady_product.h"
 #include "saccade/base/error.h"
+#include "saccade/kernels/far_weights.h"
 #include "saccade/sparse/lists.h"
 
 namespace saccade {
@@ -32,8 +33,12 @@ kernels::Shape shape_of(const PairInputs& inputs) {
           .first_key = inputs.first_key};
 }
 
-// Up to so many vectors are multiplied as they come; for more, products pay that are called and laid out.
+// Up to so many tokens are multiplied as they come; for more, products pay that are called and laid out.
 constexpr int64_t kFewTokens = 4;
+
+bool few(const Tensor& vectors) { return vectors.size(0) * vectors.size(2) <= kFewTokens; }
+
+static_assert(KvCache::kWholeTokens % kernels::kKeyBlock == 0, "keys are read in the cache block by block");
 
 // out[batch, head, token] = (map v, bias . v + constant) of each head's vectors v, which heads may share.
 // Nothing is laid out first: with a single token that would take longer than the work.
@@ -43,7 +48,8 @@ Tensor numbers_of_few(const Tensor& vectors, const Tensor& map, const Tensor& bi
                 depth = vectors.size(3), heads = map.size(0), rank = map.size(2);
   Tensor result = torch::empty({batch, heads, tokens, rank + 1});
   const Tensor rows = vectors.to(torch::kFloat).contiguous(), maps = map.contiguous(),
-               biases = bias.contiguous();
+               biases = bias.contiguous(), added = constant.defined() ? constant.contiguous() : constant;
+  const float* constants = constant.defined() ? added.const_data_ptr<float>() : nullptr;
   const auto* row = rows.const_data_ptr<float>();
   auto* out = result.data_ptr<float>();
   for (int64_t index = 0; index < batch * heads * tokens; ++index, out += rank + 1) {
@@ -51,13 +57,24 @@ Tensor numbers_of_few(const Tensor& vectors, const Tensor& map, const Tensor& bi
     const float* vector = row + ((sequence * shared + head * shared / heads) * tokens + token) * depth;
     const float* weights = maps.const_data_ptr<float>() + head * depth * rank;
     const float* of_bias = biases.const_data_ptr<float>() + head * depth;
-    std::fill_n(out, rank + 1, 0.0F);
-    for (int64_t k = 0; k < depth; ++k, weights += rank) {
-      const float number = vector[k] * static_cast<float>(scale);
-      for (int64_t r = 0; r < rank; ++r) out[r] += number * weights[r];
-      out[rank] += number * of_bias[k];
+    float last = constants ? constants[head] : 0;
+    for (int64_t k = 0; k < depth; ++k) last += vector[k] * static_cast<float>(scale) * of_bias[k];
+    out[rank] = last;
+    // A few at a time, so that sums stay in registers.
+    constexpr int64_t kTogether = 8;
+    for (int64_t first = 0; first < rank; first += kTogether) {
+      const int64_t count = std::min(kTogether, rank - first);
+      float sums[kTogether] = {};
+      for (int64_t k = 0; k < depth; ++k) {
+        const float number = vector[k] * static_cast<float>(scale);
+        const float* row_of_map = weights + k * rank + first;
+        if (count == kTogether)
+          for (int64_t r = 0; r < kTogether; ++r) sums[r] += number * row_of_map[r];
+        else
+          for (int64_t r = 0; r < count; ++r) sums[r] += number * row_of_map[r];
+      }
+      std::copy_n(sums, count, out + first);
     }
-    if (constant.defined()) out[rank] += constant.const_data_ptr<float>()[head * constant.stride(0)];
   }
   return result;
 }
@@ -65,8 +82,7 @@ Tensor numbers_of_few(const Tensor& vectors, const Tensor& map, const Tensor& bi
 }  // namespace
 
 Tensor LowRankScorer::group_numbers(const Tensor& query) const {
-  if (pool == 1 && query.size(2) <= kFewTokens)
-    return numbers_of_few(query, query_map, query_bias, constant, scale_of(query));
+  if (pool == 1 && few(query)) return numbers_of_few(query, query_map, query_bias, constant, scale_of(query));
   const int64_t groups = (query.size(2) + pool - 1) / pool;
   Tensor features =
       torch::empty({query.size(0), query.size(1), groups, LowRankScorer::features(pool, query.size(3))});
@@ -80,7 +96,7 @@ Tensor LowRankScorer::group_numbers(const Tensor& query) const {
 // One product for all heads that share a key head. The results of a token stand side by side, where the
 // product leaves them.
 Tensor LowRankScorer::key_numbers(const Tensor& key) const {
-  if (key.size(2) <= kFewTokens) return numbers_of_few(key, key_map, key_bias, Tensor(), 1);
+  if (few(key)) return numbers_of_few(key, key_map, key_bias, Tensor(), 1);
   const int64_t batch = key.size(0), key_heads = key.size(1), tokens = key.size(2), width = rank() + 1,
                 groups = heads() / key_heads;
   const Tensor maps = torch::cat({key_map, key_bias.unsqueeze(-1)}, -1)  // [heads, head_dim, rank + 1]
@@ -110,6 +126,7 @@ void LowRankScorer::check(std::string_view where) const {
   require(key_map.dim() == 3, "{}: the key map has shape {}; expected [heads, head_dim, rank]", where,
           shape_text(key_map));
   const int64_t heads = key_map.size(0), width = key_map.size(1), rank = key_map.size(2);
+  require(rank >= 1, "{}: keys have {} numbers; expected at least 1", where, rank);
   const auto expect = [&](const char* name, const Tensor& tensor, std::vector<int64_t> shape) {
     require(tensor.sizes() == shape && tensor.scalar_type() == torch::kFloat,
             "{}: {} has shape {} and dtype {}; expected {} of float", where, name, shape_text(tensor),
@@ -222,8 +239,11 @@ std::optional<KeyLists> LowRankSelector::select(const PairInputs& inputs, KvCach
 KeyLists LowRankSelector::select_with(const LowRankScorer& scorer, int64_t query_tile,
                                       const PairInputs& inputs, const Tensor& key_numbers) const {
   const Tensor query = inputs.queries[0].detach(), key = inputs.keys[0].detach();
-  const Tensor groups = scorer.group_numbers(query).contiguous(),
-               factors = scorer.log_factor.exp().contiguous(), thresholds = scorer.thresholds.contiguous();
+  const Tensor groups = scorer.group_numbers(query).contiguous(), thresholds = scorer.thresholds.contiguous(),
+               logarithms = scorer.log_factor.contiguous();
+  std::vector<float> factors(static_cast<size_t>(scorer.heads()));
+  for (size_t head = 0; head < factors.size(); ++head)
+    factors[head] = std::exp(logarithms.const_data_ptr<float>()[head]);
   const Tensor real = inputs.key_mask.defined() ? inputs.key_mask.to(torch::kByte).contiguous() : Tensor();
   const kernels::SelectionTask task{.shape = shape_of(inputs),
                                     .query = array_of(query),
@@ -240,7 +260,7 @@ KeyLists LowRankSelector::select_with(const LowRankScorer& scorer, int64_t query
                                     .rank = scorer.rank(),
                                     .groups = groups.const_data_ptr<float>(),
                                     .keys = array_of(key_numbers),
-                                    .factors = factors.const_data_ptr<float>(),
+                                    .factors = factors.data(),
                                     .thresholds = thresholds.const_data_ptr<float>(),
                                     .ranges = ranges_,
                                     .length_power = length_power,

@@ -73,7 +73,7 @@ class SparseSelector : public Selector {
   virtual void check_formula(const Formula&) const {}
   // Whether decoding may begin to choose at another length than reading does.
   virtual bool decodes_apart() const { return true; }
-  // Bytes that it keeps in a cache beside keys and values, all of which one new token reads.
+  // Bytes that it keeps in a cache beside keys and values. One new token reads them to choose, at most all.
   virtual int64_t cached_bytes(const KvCache&) const { return 0; }
   // Multiplications and additions that choosing takes for a text of so many tokens, all heads together.
   virtual double operations(int64_t tokens) const = 0;

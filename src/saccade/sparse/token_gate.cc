@@ -136,6 +136,10 @@ std::vector<double> TokenGateSelector::settings() const {
   return result;
 }
 
+int64_t TokenGateSelector::cached_bytes(const KvCache& cache) const {
+  return cache.has(kGateTrack) ? static_cast<int64_t>(cache.held(kGateTrack).nbytes()) : 0;
+}
+
 double TokenGateSelector::operations(int64_t tokens) const {
   const auto features = static_cast<double>(gate_.input_map.size(1)),
              hidden = static_cast<double>(gate_.hidden());

@@ -51,6 +51,7 @@ class TokenGateSelector : public SparseSelector {
   const std::vector<int64_t>& ranges() const override { return ranges_; }
   // What reading has evicted, decoding cannot look at.
   bool decodes_apart() const override { return false; }
+  int64_t cached_bytes(const KvCache& cache) const override;
   double operations(int64_t tokens) const override;
   void check_formula(const Formula& formula) const override { require_evictable(formula); }
   void make_room(KvCache& cache, const Formula& formula) override;
