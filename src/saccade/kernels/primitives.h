@@ -61,7 +61,7 @@ struct RowScoreTask {
   int64_t begin, end;       // columns of the tile; keys are counted as they are
   Real scale;
   const Real* const* addends;  // per row, for key 0; null: none
-  Real* out;                   // a tile
+  Real* out;  // a tile with room for a multiple of 8 rows: those behind the last hold anything
 };
 
 // c += a . b, where a is read from a tile.

@@ -209,7 +209,8 @@ TYPED_TEST(Strips, RowScoresOfEveryNumberOfRows) {
           }
           for (int64_t key = 0; key < keys; ++key)
             pointers.push_back(stored.data() + (keys - 1 - key) * depth);
-          std::vector<Real> tile(static_cast<size_t>(rows * kTileStride + 2 * kTileMargin), NAN);
+          std::vector<Real> tile(static_cast<size_t>((rows + 7) / 8 * 8 * kTileStride + 2 * kTileMargin),
+                                 NAN);
           this->code_.row_scores({folded.data(), rows, depth, fold, pointers.data(), panel, keys, Real{2},
                                   added ? addends.data() : nullptr, tile.data() + kTileMargin});
           for (int64_t row = 0; row < rows; ++row)

@@ -187,10 +187,10 @@ HWY_INLINE hn::Vec<D> broadcast(D d, const Scalar<D>* from) {
   }
 }
 
-// out[key][v] = sum over k of keys[key][k] * queries[k][v], where k counts groups of `Fold` numbers
+// out[key][v] = factor * sum over k of keys[key][k] * queries[k][v], where k counts groups of `Fold` numbers
 template <class Factors, int R, int NV, int Fold, class D>
 HWY_INLINE void row_score_register_tile(D d, const RowScoreTask<Scalar<D>>& task, int64_t key,
-                                        Scalar<D>* HWY_RESTRICT out) {
+                                        hn::Vec<D> factor, Scalar<D>* HWY_RESTRICT out) {
   const auto lanes = static_cast<int64_t>(hn::Lanes(d));
   hn::Vec<D> acc[R][NV];
   const Scalar<D>* rows[R];
@@ -215,7 +215,7 @@ HWY_INLINE void row_score_register_tile(D d, const RowScoreTask<Scalar<D>>& task
   }
   SACCADE_UNROLL
   for (int r = 0; r < R; ++r) SACCADE_UNROLL
-  for (int v = 0; v < NV; ++v) hn::StoreU(acc[r][v], d, out + (r * NV + v) * lanes);
+  for (int v = 0; v < NV; ++v) hn::StoreU(hn::Mul(acc[r][v], factor), d, out + (r * NV + v) * lanes);
 }
 
 template <class Factors, int NV, int Fold, class Real>
@@ -225,15 +225,22 @@ HWY_INLINE void row_scores_of(const RowScoreTask<Real>& task) {
   constexpr int64_t kPart = 32;  // keys that are turned into rows of the tile while they are in the cache
   Real part[kPart * NV * hn::MaxLanes(d)], turned[kPart * NV * hn::MaxLanes(d)];
   const auto scale = hn::Set(d, task.scale);
+  // Whole squares are turned; what is past the last row is nobody's.
+  const int64_t columns = std::min(NV * lanes, (task.rows * Fold + 7) / 8 * 8);
+  const bool finished = Fold == 1 && !task.addends;
   for (int64_t first = task.begin; first < task.end; first += kPart) {
     const int64_t count = std::min(kPart, task.end - first);
     int64_t key = 0;
     for (; key + kFewKeys <= count; key += kFewKeys)
-      row_score_register_tile<Factors, kFewKeys, NV, Fold>(d, task, first + key, part + key * NV * lanes);
+      row_score_register_tile<Factors, kFewKeys, NV, Fold>(d, task, first + key, scale,
+                                                           part + key * NV * lanes);
     for (; key < count; ++key)
-      row_score_register_tile<Factors, 1, NV, Fold>(d, task, first + key, part + key * NV * lanes);
-    transpose(part, NV * lanes, count, std::min(NV * lanes, (task.rows * Fold + 7) / 8 * 8), turned, kPart,
-              count);
+      row_score_register_tile<Factors, 1, NV, Fold>(d, task, first + key, scale, part + key * NV * lanes);
+    if (finished) {
+      transpose(part, NV * lanes, count, columns, task.out + first, kTileStride, count);
+      continue;
+    }
+    transpose(part, NV * lanes, count, columns, turned, kPart, count);
     for (int64_t row = 0; row < task.rows; ++row)
       for (int64_t c = 0; c < count; c += lanes) {
         auto sum = hn::LoadU(d, turned + row * Fold * kPart + c);
@@ -241,7 +248,7 @@ HWY_INLINE void row_scores_of(const RowScoreTask<Real>& task) {
         for (int f = 1; f < Fold; ++f)
           sum = hn::Add(sum, hn::LoadU(d, turned + (row * Fold + f) * kPart + c));
         const auto addend = task.addends ? hn::LoadU(d, task.addends[row] + first + c) : hn::Zero(d);
-        hn::StoreU(hn::MulAdd(sum, scale, addend), d, task.out + row * kTileStride + first + c);
+        hn::StoreU(hn::Add(sum, addend), d, task.out + row * kTileStride + first + c);
       }
   }
 }
