@@ -6,7 +6,9 @@
 namespace saccade::kernels {
 namespace {
 
-constexpr int64_t kUnits = 8;                       // at least so many units, where there is that much work
+constexpr int64_t kUnits = 8;  // at least so many units, where there is that much work
+// With lists: a unit's sums are as long as all keys then, and clearing and adding up them takes time.
+constexpr int64_t kListedUnits = 4;
 constexpr int64_t kWaveBytes = int64_t{256} << 20;  // of packed vectors and partial sums at a time
 
 }  // namespace
@@ -119,7 +121,8 @@ void BackwardWave<Real>::lay_out() {
   const int64_t tiles = gathers() ? (shape_.queries + inputs_.lists.query_tile - 1) / inputs_.lists.query_tile
                                   : (shape_.keys + kBackwardKeys - 1) / kBackwardKeys;
   const int64_t owners = gathers() ? shape_.batch * shape_.heads : pairs;
-  chunks_ = std::clamp<int64_t>((kUnits + owners - 1) / owners, 1, std::max<int64_t>(tiles, 1));
+  const int64_t units = gathers() ? kListedUnits : kUnits;
+  chunks_ = std::clamp<int64_t>((units + owners - 1) / owners, 1, std::max<int64_t>(tiles, 1));
   const int64_t pair_bytes =
       shape_.group() * (head_size_ + chunks_ * part_size_) * static_cast<int64_t>(sizeof(Real));
   wave_ = std::clamp<int64_t>(kWaveBytes / pair_bytes, 1, pairs);
