@@ -240,8 +240,7 @@ class Forward {
     const Shape& shape = inputs_.shape;
     const Range queries{0, shape.queries};
     const int64_t batch = pair / shape.key_heads, first_head = pair % shape.key_heads * shape.group();
-    const Range reach =
-        options_.skip && !numbers ? TileMap<Real>(plan_, shape).keys_of(queries) : Range{0, shape.keys};
+    const Range reach = options_.skip && !numbers ? tile.map().keys_of(queries) : Range{0, shape.keys};
     KeyBlock<Real> block;
     ListMask<Real> lists(inputs_.lists);
     for (int64_t key = chunk.begin; key < std::min(chunk.end, reach.end); key += kTileKeys) {
