@@ -67,6 +67,14 @@ class Mistakes(unittest.TestCase):
     def test_unexpected_argument(self):
         self.check(["info", "stray"], "unexpected argument 'stray'")
 
+    def test_numbers_out_of_range_say_what_was_expected(self):
+        for number in ("0", "-1", "nan"):
+            self.check(["distill", "model", "--data", "text", "--kl", number],
+                       f"distill: --kl: {number}; expected a number above 0")
+        for number in ("-0.1", "nan"):
+            self.check(["certify", "model", "other", "--data", "text", "--max-kl", number],
+                       f"certify: --max-kl: {number}; expected a number of at least 0")
+
     def test_words_that_are_not_text(self):
         for word in ("", "-", "--", "%s%n", "{}", "x" * 100_000):
             self.assertEqual(run(word).returncode, 2, word[:10])

@@ -346,6 +346,16 @@ TEST(Distill, EncodersLookBothWays) {
   EXPECT_FALSE(result.decoding.has_value());
 }
 
+TEST(Distill, ATextThatIsTooShortLeavesNoFolder) {
+  const std::filesystem::path directory = std::filesystem::path(testing::TempDir()) / "distill_short";
+  std::filesystem::remove_all(directory);
+  DistillOptions options = small_options();
+  options.goal.divergence = 0.05;
+  EXPECT_THROW(distill(tiny_transformer(), random_text(30), options, {.directory = directory, .base = "x"}),
+               Error);
+  EXPECT_FALSE(std::filesystem::exists(directory));
+}
+
 TEST(Distill, ResumesToTheSameModel) {
   const std::filesystem::path directory = std::filesystem::path(testing::TempDir()) / "distill_resume";
   std::filesystem::remove_all(directory);

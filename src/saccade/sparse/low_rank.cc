@@ -68,7 +68,7 @@ Tensor numbers_of_few(const Tensor& vectors, const Tensor& map, const Tensor& bi
       for (int64_t k = 0; k < depth; ++k) {
         const float number = vector[k] * static_cast<float>(scale);
         const float* row_of_map = weights + k * rank + first;
-        if (count == kTogether)
+        if (count == kTogether)  // a number that the compiler knows
           for (int64_t r = 0; r < kTogether; ++r) sums[r] += number * row_of_map[r];
         else
           for (int64_t r = 0; r < count; ++r) sums[r] += number * row_of_map[r];
